@@ -1,0 +1,1 @@
+"""Tool-using agents on a local model, fully offline, with every tool call valid."""

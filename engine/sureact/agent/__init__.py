@@ -1,0 +1,1 @@
+"""Signatures, tools, prompt formats and the ReAct loop, on any language model."""

@@ -1,0 +1,1 @@
+"""Model names, where their files come from, and pulling them into the store."""

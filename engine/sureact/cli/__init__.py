@@ -1,0 +1,1 @@
+"""The sureact command, one file per subcommand."""

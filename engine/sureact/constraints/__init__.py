@@ -1,0 +1,1 @@
+"""What may come next: choices, JSON schemas, regexes, grammars, Python types."""

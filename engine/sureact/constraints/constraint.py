@@ -1,0 +1,102 @@
+"""The interfaces of constrained decoding: what may come next. Nothing here knows a grammar engine.
+
+A `Constraint` is what the user asked for. Compiled for a vocabulary it is shared by all requests; each request holds
+one `ConstraintState`, its position.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from sureact.tokens.vocabulary import Vocabulary
+
+
+class Constraint(ABC):
+    """What a generated text must look like, independent of any model. Immutable and hashable by `cache_key`."""
+
+    @property
+    @abstractmethod
+    def cache_key(self) -> str:
+        """Text that two constraints share exactly when they allow the same texts in the same spellings."""
+
+    @abstractmethod
+    def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
+        """Bind to a vocabulary. Thread-safe.
+
+        Raises:
+            ConstraintCompileError: malformed or unsatisfiable.
+            UnsupportedSchemaError: a keyword cannot be enforced.
+        """
+
+    def parse(self, text: str) -> object:
+        """Turn a complete text into the value the user asked for, and judge it once more; the text itself by default.
+
+        Raises:
+            InternalError: the text is complete and still violates the constraint.
+        """
+        return text
+
+
+class CompiledConstraint(ABC):
+    """A constraint bound to one vocabulary; shared, immutable."""
+
+    @abstractmethod
+    def new_state(self) -> ConstraintState:
+        """Return a fresh position at the start of the text. Each request needs its own."""
+
+
+class ConstraintState(ABC):
+    """One request's position inside a constraint. Not thread-safe; never used again after an error.
+
+    A bitmask is an int32 tensor `[rows, ceil(num_logits / 32)]` on the host: bit `id % 32` of word `id // 32` is 1
+    where the token may come next. `num_logits` is the number of rows of the model's head, not of its tokenizer.
+    """
+
+    @abstractmethod
+    def fill_bitmask(self, bitmask: torch.Tensor, row: int) -> None:
+        """Overwrite `bitmask[row]` with the tokens allowed here: exact, or a superset where a guard judges too.
+
+        Control tokens are 0 but for end-of-sequence ids where the text may end, and for those a grammar names. Rows of
+        the head without a token are 0.
+
+        Raises:
+            ConstraintStateError: no token is allowed, so decoding cannot go on.
+        """
+
+    @abstractmethod
+    def check_token(self, token_id: int) -> bool:
+        """Whether `token_id` may come next; the last word on a picked token. Does not change the state."""
+
+    @abstractmethod
+    def accept_token(self, token_id: int) -> None:
+        """Advance over `token_id`.
+
+        Raises:
+            ConstraintStateError: the token is not legal here. The state must not be used again.
+        """
+
+    @abstractmethod
+    def rollback(self, num_tokens: int) -> None:
+        """Undo the last `num_tokens` accepted tokens."""
+
+    @abstractmethod
+    def forced_tokens(self) -> list[int]:
+        """Token ids that must come next in the canonical tokenization, maybe none. Does not change the state."""
+
+    @property
+    @abstractmethod
+    def is_accepting(self) -> bool:
+        """Whether the text may end here."""
+
+    @property
+    @abstractmethod
+    def is_terminated(self) -> bool:
+        """Whether the text must end here: nothing but end-of-sequence may follow, or it came already."""
+
+    @abstractmethod
+    def fork(self) -> ConstraintState:
+        """Return an independent copy at the same position."""

@@ -1,0 +1,1 @@
+"""The forward pass and the pick of the next token."""

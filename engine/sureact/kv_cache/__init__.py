@@ -1,0 +1,1 @@
+"""Memory for keys and values: blocks, who holds them, and the tensors."""

@@ -1,0 +1,1 @@
+"""One file per model family: the network from token ids to logits."""

@@ -1,0 +1,94 @@
+"""What a generation returns. Plain data: no tensors, no references into the engine."""
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+FinishReason = Literal["stop", "length", "abort"]
+"""`stop`: a stop, an end-of-sequence token or the end of the constraint; `length`: `max_tokens`; `abort`: cancelled."""
+
+
+class TokenLogprob(NamedTuple):
+    """A token and its natural-log probability."""
+
+    token_id: int
+    logprob: float
+
+
+class StepLogprobs(NamedTuple):
+    """Log-probabilities at one generated position, before the constraint's mask and the temperature."""
+
+    picked: TokenLogprob
+    top: tuple[TokenLogprob, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenUsage:
+    """Tokens that went in and came out."""
+
+    prompt_tokens: int
+    """Tokens of context before the first generated one."""
+    cached_tokens: int
+    """Of these, tokens whose keys and values were already in the cache."""
+    completion_tokens: int
+    """Tokens generated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimings:
+    """Where the time of one generation went, in seconds."""
+
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    mask_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutput:
+    """One generated text."""
+
+    text: str
+    """The text, without the stop unless `include_stop`, without end-of-sequence tokens."""
+    token_ids: tuple[int, ...]
+    """The ids that remain in the context after this generation, in order."""
+    finish_reason: FinishReason
+    stop_reason: str | tuple[int, ...] | int | None = None
+    """The stop that matched (text or ids), the end-of-sequence id, or None (constraint complete, length, abort)."""
+    usage: TokenUsage
+    timings: StepTimings = field(default_factory=StepTimings)
+    logprobs: tuple[StepLogprobs, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamDelta:
+    """A piece of a text as it is decoded. The texts of all deltas concatenate to `StepOutput.text`."""
+
+    text: str
+    """New text; never part of a character, never text that a stop could still take back."""
+    token_ids: tuple[int, ...] = ()
+    """Ids picked since the last delta; a stop may later cut the last of them."""
+    output: StepOutput | None = None
+    """The whole result, in the last delta only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOutput:
+    """What `Engine.generate` returns for one prompt."""
+
+    prompt_token_ids: tuple[int, ...]
+    completions: tuple[StepOutput, ...]
+    """`SamplingParams.n` texts."""
+
+    @property
+    def text(self) -> str:
+        """Text of the first completion."""
+        return self.completions[0].text
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Token ids of the first completion."""
+        return self.completions[0].token_ids
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """Finish reason of the first completion."""
+        return self.completions[0].finish_reason

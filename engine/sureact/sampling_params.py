@@ -1,0 +1,108 @@
+"""How one request picks its tokens. Knows nothing of models."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sureact.errors import ConfigError
+
+Stop = str | int | Sequence[str | int | Sequence[int]]
+"""One stop, or several: a text, a token id, or a sequence of token ids."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How one request picks its tokens; greedy unless told otherwise.
+
+    Raises:
+        ConfigError: a value is out of its range, or two values contradict each other.
+    """
+
+    max_tokens: int = 512
+    """Most tokens to generate, at least 1."""
+    min_tokens: int = 0
+    """Tokens before which neither a stop nor an end-of-sequence token may end the text."""
+    stop: Stop = ()
+    """Where to stop: texts, token ids, or sequences of token ids (the `stop_words_ids` of the Qwen tutorial)."""
+    include_stop: bool = False
+    """Whether the stop that ended the text stays in it."""
+    ignore_eos: bool = False
+    """Whether end-of-sequence tokens are generated like any other."""
+    temperature: float = 0.0
+    """0 is greedy; above 0 logits are divided by it and a token is drawn."""
+    top_k: int = 0
+    """Draw among the `top_k` likeliest tokens; 0 is all."""
+    top_p: float = 1.0
+    """Draw among the likeliest tokens whose probabilities add up to `top_p`, in (0, 1]."""
+    min_p: float = 0.0
+    """Draw among tokens at least `min_p` times as likely as the likeliest, in [0, 1]."""
+    repetition_penalty: float | None = None
+    """Divides the positive logits of tokens seen in prompt or output, multiplies the negative ones, as transformers
+    does; 1 is off. None takes the checkpoint's own value."""
+    presence_penalty: float = 0.0
+    """Subtracted from the logit of each token already generated, in [-2, 2]."""
+    frequency_penalty: float = 0.0
+    """Subtracted once per earlier occurrence in the generated text, in [-2, 2]."""
+    seed: int | None = None
+    """Seed of the draws; None draws a fresh one."""
+    n: int = 1
+    """Completions per prompt."""
+    logprobs: int | None = None
+    """Log-probabilities to return per token: of the picked token and of this many likeliest, 0 to 20. They are taken
+    after penalties and before the constraint's mask and the temperature."""
+
+    def __post_init__(self) -> None:
+        """Validate, and freeze `stop` into a tuple."""
+        _require(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
+        _require(0 <= self.min_tokens <= self.max_tokens, "min_tokens", self.min_tokens, "between 0 and max_tokens")
+        _require(math.isfinite(self.temperature) and self.temperature >= 0, "temperature", self.temperature, "0 or more")
+        _require(self.top_k >= 0, "top_k", self.top_k, "0 (all) or more")
+        _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1")
+        _require(0 <= self.min_p <= 1, "min_p", self.min_p, "between 0 and 1")
+        _require(-2 <= self.presence_penalty <= 2, "presence_penalty", self.presence_penalty, "between -2 and 2")
+        _require(-2 <= self.frequency_penalty <= 2, "frequency_penalty", self.frequency_penalty, "between -2 and 2")
+        penalty = self.repetition_penalty
+        _require(penalty is None or penalty > 0, "repetition_penalty", penalty, "above 0, or None")
+        _require(self.n >= 1, "n", self.n, "at least 1")
+        _require(self.n == 1 or self.temperature > 0, "n", self.n, "1 when temperature is 0: greedy has one answer")
+        _require(self.logprobs is None or 0 <= self.logprobs <= 20, "logprobs", self.logprobs, "None or 0 to 20")
+        object.__setattr__(self, "stop", _frozen_stops(self.stop))
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the likeliest token is taken at each step."""
+        return self.temperature == 0
+
+    @property
+    def stop_texts(self) -> tuple[str, ...]:
+        """The stops given as text."""
+        return tuple(item for item in self._stop_items if isinstance(item, str))
+
+    @property
+    def stop_token_ids(self) -> tuple[tuple[int, ...], ...]:
+        """The stops given as token ids, each as a sequence."""
+        return tuple(item for item in self._stop_items if not isinstance(item, str))
+
+    @property
+    def _stop_items(self) -> tuple[str | tuple[int, ...], ...]:
+        return self.stop  # pyright: ignore[reportReturnType]  __post_init__ froze it into this type
+
+
+def _require(holds: bool, name: str, value: object, allowed: str) -> None:
+    if not holds:
+        raise ConfigError(f"{name} is {value!r}; it must be {allowed}.")
+
+
+def _frozen_stops(stop: Stop) -> tuple[str | tuple[int, ...], ...]:
+    """Bring every way of writing stops into one: texts, and tuples of token ids."""
+    items = (stop,) if isinstance(stop, (str, int)) else tuple(stop)
+    frozen: list[str | tuple[int, ...]] = []
+    for item in items:
+        if isinstance(item, str):
+            frozen.append(item)
+        elif isinstance(item, int):
+            frozen.append((item,))
+        else:
+            frozen.append(tuple(item))
+        _require(len(frozen[-1]) > 0, "stop", item, "texts or token-id sequences that are not empty")
+    return tuple(frozen)

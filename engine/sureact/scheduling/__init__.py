@@ -1,0 +1,1 @@
+"""Requests, and which of them run in the next step."""
