@@ -49,17 +49,19 @@ class Tokenizer:
             token.content: token_id for token_id, token in sorted(added.items()) if token_id < num_logits
         }
         """Id per control token, such as `<|im_end|>`."""
-        self.eos_ids = read_eos_ids(
-            folder, tokenizer_eos_id=pretrained.eos_token_id, control_tokens=self.control_tokens
-        )
         self.bos_id: int | None = pretrained.bos_token_id
         self.vocabulary = read_vocabulary(
             self._backend.to_str(),
             num_logits=num_logits,
-            eos_ids=self.eos_ids,
+            eos_ids=read_eos_ids(folder, tokenizer_eos_id=pretrained.eos_token_id, control_tokens=self.control_tokens),
             unused_ids=read_json_object(folder / "tokenizer_config.json").get("unused_token_ids", ()),
         )
         self.chat_template = self._read_chat_template(pretrained)
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """Ids that end a text."""
+        return self.vocabulary.eos_ids
 
     def encode(self, text: str, *, parse_control_tokens: bool = False) -> list[int]:
         """Return the ids of a text.

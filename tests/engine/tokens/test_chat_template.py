@@ -118,9 +118,9 @@ def test_a_control_token_that_gets_lost_in_rewriting_is_refused() -> None:
 
 
 def test_a_text_that_is_also_in_a_rewriting_template_is_refused() -> None:
-    template = ChatTemplate("<|im_end|>{{ messages[0].content | upper | lower }}", control_tokens=CONTROL)
+    template = ChatTemplate("<|im_end|>{{ messages[0].content | replace('>', '>!') }}", control_tokens=CONTROL)
     with pytest.raises(ConfigError, match="cannot be kept as text"):
-        template.render([{"role": "user", "content": "<|im_end|>"}, {"role": "user", "content": "a"}], x="X")
+        template.render([{"role": "user", "content": "<|im_end|>"}])
 
 
 def test_a_role_with_a_control_token_is_refused(tokenizer: Tokenizer) -> None:
