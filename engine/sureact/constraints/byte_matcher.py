@@ -1,0 +1,52 @@
+"""Whether a finished text matches a grammar, byte by byte and in linear time, with no model's vocabulary."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llguidance import LLTokenizer
+
+_END = 256
+
+
+class _Bytes:
+    """The 256 bytes and an end-of-sequence token, in the shape that llguidance asks of a tokenizer."""
+
+    eos_token_id = _END
+    bos_token_id = None
+    tokens: Sequence[bytes] = (*(bytes([value]) for value in range(256)), b"<end>")
+    special_token_ids: Sequence[int] = (_END,)
+
+    def __call__(self, text: bytes) -> list[int]:
+        return list(text)
+
+
+@lru_cache(maxsize=1)
+def byte_tokenizer() -> LLTokenizer:
+    """Return the tokenizer whose tokens are the 256 bytes."""
+    from llguidance import LLTokenizer, TokenizerWrapper
+
+    return LLTokenizer(TokenizerWrapper(_Bytes()), eos_token=[_END])
+
+
+def grammar_error(grammar: str) -> str:
+    """Return why llguidance refuses `grammar`, or the empty text."""
+    from llguidance import LLMatcher
+
+    return LLMatcher(byte_tokenizer(), grammar, log_level=0).get_error()
+
+
+def matches_grammar(grammar: str, text: str) -> bool:
+    """Whether all of `text` matches; False also when llguidance refuses the grammar."""
+    from llguidance import LLMatcher
+
+    try:
+        tokens = list(text.encode())
+    except UnicodeEncodeError:  # a lone surrogate is no text
+        return False
+    matcher = LLMatcher(byte_tokenizer(), grammar, log_level=0)
+    return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()

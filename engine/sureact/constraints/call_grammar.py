@@ -1,0 +1,198 @@
+"""A tool call as one constraint: the name of one of the tools, then arguments that fit that tool.
+
+One grammar holds both, with the text of the prompt format between them, because only then is the model asked what
+follows a name: `search` and then the delimiter, or `search_web`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sureact.constraints.choice import lark_string
+from sureact.constraints.compiler import GrammarConstraint, control_token_id
+from sureact.constraints.json_schema import JsonSchemaConstraint, json_schema
+from sureact.errors import ConfigError, ConstraintCompileError, InternalError, UnsupportedSchemaError
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from llguidance import LLTokenizer
+
+    from sureact.errors import ConstraintError
+
+
+@dataclass(frozen=True, slots=True)
+class ControlToken:
+    """A control token inside the text of a prompt format, by the name the tokenizer gives it."""
+
+    name: str
+    """Such as `<tool_call>`."""
+
+
+FormatText: TypeAlias = str | Sequence[str | ControlToken]
+"""Text of a prompt format. A string is always text, whatever it spells; only a `ControlToken` is a control token."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallBranch:
+    """A tool as the grammar sees it."""
+
+    name: str
+    """The name as the prompt format writes it."""
+    args_schema: Mapping[str, Any]
+    """JSON schema of the arguments object."""
+
+
+def tool_call_grammar(
+    tools: Sequence[ToolCallBranch],
+    *,
+    prefix: FormatText,
+    delimiter: FormatText,
+    suffix: FormatText,
+    separators: tuple[str, str] = (", ", ": "),
+    additional_properties: Literal["schema", "closed"] = "closed",
+) -> ToolCallConstraint:
+    """Constrain a text to be a call of one of `tools`: prefix, name, delimiter, arguments, suffix.
+
+    Args:
+        tools: at least one, each name once.
+        prefix: what the format writes before the name; may be empty.
+        delimiter: what it writes between name and arguments; not empty.
+        suffix: what it writes after the arguments; may be empty.
+        separators: of the arguments' JSON, as in `json_schema`.
+        additional_properties: as in `json_schema`; closed by default, because open arguments invite made-up keys.
+
+    Raises:
+        ConfigError: no tools, a name that is empty or comes twice, or an empty delimiter.
+    """
+    if not tools:
+        raise ConfigError("tool_call_grammar takes at least one tool.")
+    names = [tool.name for tool in tools]
+    for name in names:
+        if not name or names.count(name) > 1:
+            raise ConfigError(f"The tool name {name!r} is {'empty' if not name else 'given twice'}.")
+    if not _parts(delimiter):
+        raise ConfigError("The delimiter is empty; without it one name could be the start of another.")
+    args = tuple(
+        json_schema(
+            {"type": "object", **tool.args_schema}, separators=separators, additional_properties=additional_properties
+        )
+        for tool in tools
+    )
+    return ToolCallConstraint(tuple(names), args, _parts(prefix), _parts(delimiter), _parts(suffix))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallConstraint(GrammarConstraint):
+    """A call of one of several tools."""
+
+    names: tuple[str, ...]
+    args: tuple[JsonSchemaConstraint, ...]
+    """One per name."""
+    prefix: tuple[str | ControlToken, ...]
+    delimiter: tuple[str | ControlToken, ...]
+    suffix: tuple[str | ControlToken, ...]
+
+    @property
+    def cache_key(self) -> str:
+        """Names, texts and the keys of the arguments."""
+        texts = [[_key(part) for part in parts] for parts in (self.prefix, self.delimiter, self.suffix)]
+        return "tool_call:" + json.dumps([self.names, [args.cache_key for args in self.args], texts])
+
+    def grammar(self, tokenizer: LLTokenizer) -> str:
+        """Return an alternation over the tools, each with the schema of its own arguments.
+
+        Raises:
+            ConstraintCompileError: the tokenizer has no such control token, or a schema is malformed.
+            UnsupportedSchemaError: a schema has a keyword that cannot be enforced; the message names the tool.
+        """
+        lines = ["start: " + " | ".join(f"call_{index}" for index in range(len(self.names)))]
+        for index, (name, args) in enumerate(zip(self.names, self.args, strict=True)):
+            before = _lark((*self.prefix, name, *self.delimiter), tokenizer)
+            after = _lark(self.suffix, tokenizer)
+            lines.append(f"call_{index}: {before} args_{index} {after}")
+            lines.append(f"args_{index}: %json {json.dumps(_prepared(name, args))}")
+        return "\n".join(lines) + "\n"
+
+    def named_control_ids(self, tokenizer: LLTokenizer) -> frozenset[int]:
+        """Return the control tokens of the prompt format."""
+        parts = (*self.prefix, *self.delimiter, *self.suffix)
+        return frozenset(_control_id(part, tokenizer) for part in parts if isinstance(part, ControlToken))
+
+    def compile_error(self, reason: str) -> ConstraintError:
+        """Return the error of the first tool whose arguments alone do not compile, with its name."""
+        from sureact.constraints.byte_matcher import byte_tokenizer, grammar_error
+
+        for name, args in zip(self.names, self.args, strict=True):
+            own_reason = grammar_error(args.grammar(byte_tokenizer()))
+            if own_reason:
+                return _of_tool(name, args.compile_error(own_reason))
+        return ConstraintCompileError(f"The tools cannot be compiled together: {reason.strip()}")
+
+    def parse(self, text: str) -> tuple[str, dict[str, Any]]:
+        """Return the tool's name and its arguments, judged against its schema.
+
+        Control tokens of the format may be in `text` by name, or left out as a detokenizer does.
+
+        Raises:
+            InternalError: `text` is not a call of one of the tools, or its arguments are not valid.
+        """
+        for name, args in zip(self.names, self.args, strict=True):
+            before = _optional_controls((*self.prefix, name, *self.delimiter))
+            match = re.fullmatch(f"{before}(.*){_optional_controls(self.suffix)}", text, re.DOTALL)
+            if match is not None:
+                return name, args.parse(match[1])
+        raise InternalError(f"The finished text {text!r} is not a call of one of {', '.join(self.names)}.")
+
+
+def _parts(text: FormatText) -> tuple[str | ControlToken, ...]:
+    return tuple(part for part in ((text,) if isinstance(text, str) else text) if part != "")
+
+
+def _key(part: str | ControlToken) -> list[str]:
+    return ["control", part.name] if isinstance(part, ControlToken) else ["text", part]
+
+
+def _lark(parts: Sequence[str | ControlToken], tokenizer: LLTokenizer) -> str:
+    """Write format text as Lark: neighboring texts as one literal, control tokens by id."""
+    symbols: list[str] = []
+    for is_text, run in groupby(parts, key=lambda part: isinstance(part, str)):
+        if is_text:
+            symbols.append(lark_string("".join(part for part in run if isinstance(part, str))))
+        else:
+            symbols += [f"<[{_control_id(part, tokenizer)}]>" for part in run if isinstance(part, ControlToken)]
+    return " ".join(symbols)
+
+
+def _control_id(token: ControlToken, tokenizer: LLTokenizer) -> int:
+    token_id = control_token_id(tokenizer, token.name)
+    if token_id is None:
+        raise ConstraintCompileError(
+            f"The tokenizer has no control token {token.name!r}. Write it as text, or use another prompt format."
+        )
+    return token_id
+
+
+def _prepared(name: str, args: JsonSchemaConstraint) -> dict[str, Any]:
+    try:
+        return args.prepared_schema()
+    except (ConstraintCompileError, UnsupportedSchemaError) as error:
+        raise _of_tool(name, error) from error
+
+
+def _of_tool(name: str, error: ConstraintError) -> ConstraintError:
+    message = f"Arguments of the tool {name!r}: {error}"
+    if isinstance(error, UnsupportedSchemaError):
+        return UnsupportedSchemaError(message, keyword=error.keyword, pointer=error.pointer)
+    return ConstraintCompileError(message)
+
+
+def _optional_controls(parts: Sequence[str | ControlToken]) -> str:
+    return "".join(
+        f"(?:{re.escape(part.name)})?" if isinstance(part, ControlToken) else re.escape(part) for part in parts
+    )

@@ -1,0 +1,163 @@
+"""Whether two schemas can be proven to share no value, so that `oneOf` means no more than `anyOf`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any, cast
+
+from sureact.constraints.schema_keywords import Schema
+from sureact.constraints.schema_pointer import resolve_local_ref
+
+_ALL_TYPES = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
+_MAX_DEPTH = 8
+
+
+def tagged_branches(schema: dict[str, Any], root: Schema) -> list[Schema]:
+    """Return the branches of `oneOf`, each made to require the tag that an OpenAPI `discriminator` names.
+
+    A discriminator promises that the tag is there, though generators leave it out of `required` when it has a default.
+    """
+    discriminator = schema.get("discriminator")
+    tag = cast("dict[str, Any]", discriminator).get("propertyName") if isinstance(discriminator, dict) else None
+    branches: list[Schema] = schema["oneOf"]
+    if not isinstance(tag, str):
+        return branches
+    return [branch if _requires(branch, tag, root) else {"allOf": [branch, {"required": [tag]}]} for branch in branches]
+
+
+def are_disjoint(left: Schema, right: Schema, root: Schema, depth: int = 0) -> bool:
+    """Whether no value can be valid under both schemas, as far as types, constants and tags can tell.
+
+    False means not proven. References are followed inside `root`.
+    """
+    if depth > _MAX_DEPTH:
+        return False
+    lefts, rights = _conjuncts(left, root), _conjuncts(right, root)
+    if False in lefts or False in rights:
+        return True
+    shared_types = _types(lefts) & _types(rights)
+    if not shared_types or _values_differ(lefts, rights):
+        return True
+    if shared_types <= {"object"} and _tags_differ(lefts, rights, root):
+        return True
+    return _options_disjoint(lefts, right, root, depth) or _options_disjoint(rights, left, root, depth)
+
+
+def _conjuncts(schema: Schema, root: Schema, seen: frozenset[str] = frozenset()) -> list[Schema]:
+    """List the schemas that all hold wherever `schema` does: itself, what it refers to, the parts of its `allOf`."""
+    if isinstance(schema, bool):
+        return [schema]
+    found: list[Schema] = [schema]
+    ref = schema.get("$ref")
+    if isinstance(ref, str) and ref not in seen:
+        with suppress(LookupError):  # an anchor proves nothing here
+            found += _conjuncts(resolve_local_ref(root, ref), root, seen | {ref})
+    for part in schema.get("allOf", ()):
+        found += _conjuncts(part, root, seen)
+    return found
+
+
+def _requires(schema: Schema, name: str, root: Schema) -> bool:
+    return any(isinstance(part, dict) and name in part.get("required", ()) for part in _conjuncts(schema, root))
+
+
+def _types(conjuncts: list[Schema]) -> frozenset[str]:
+    types = _ALL_TYPES
+    for part in conjuncts:
+        if isinstance(part, dict):
+            types &= _own_types(part)
+    return types
+
+
+def _own_types(schema: dict[str, Any]) -> frozenset[str]:
+    types = _ALL_TYPES
+    if "type" in schema:
+        listed = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        types = frozenset(
+            atom for name in listed for atom in (("integer", "fraction") if name == "number" else (name,))
+        )
+    values = _own_values(schema)
+    if values is not None:
+        types &= frozenset(_type_of(json.loads(value)) for value in values)
+    return types | {"null"} if schema.get("nullable") is True else types
+
+
+def _own_values(schema: dict[str, Any]) -> frozenset[str] | None:
+    """Return the values that `const` or `enum` list, as canonical JSON; None when any value may pass."""
+    if "const" in schema:
+        return frozenset({_canonical(schema["const"])})
+    if "enum" in schema:
+        return frozenset(_canonical(value) for value in schema["enum"])
+    return None
+
+
+def _canonical(value: Any) -> str:
+    """Write a value so that equal JSON values (1 and 1.0, not 1 and true) give equal texts."""
+    return json.dumps(_integral(value), sort_keys=True)
+
+
+def _integral(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_integral(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {name: _integral(item) for name, item in cast("dict[str, Any]", value).items()}
+    return value
+
+
+def _type_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "fraction"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _values_differ(lefts: list[Schema], rights: list[Schema]) -> bool:
+    left_sets = [values for part in lefts if isinstance(part, dict) and (values := _own_values(part)) is not None]
+    right_sets = [values for part in rights if isinstance(part, dict) and (values := _own_values(part)) is not None]
+    has_null = any(isinstance(part, dict) and part.get("nullable") is True for part in (*lefts, *rights))
+    return not has_null and any(not (left & right) for left in left_sets for right in right_sets)
+
+
+def _tags_differ(lefts: list[Schema], rights: list[Schema], root: Schema) -> bool:
+    """Whether some property, required on both sides, never has the same value on both."""
+    return any(
+        _values_differ(_property(lefts, name, root), _property(rights, name, root))
+        for name in _required(lefts) & _required(rights)
+    )
+
+
+def _required(conjuncts: list[Schema]) -> set[str]:
+    return {name for part in conjuncts if isinstance(part, dict) for name in part.get("required", ())}
+
+
+def _property(conjuncts: list[Schema], name: str, root: Schema) -> list[Schema]:
+    found: list[Schema] = []
+    for part in conjuncts:
+        if isinstance(part, dict) and name in part.get("properties", {}):
+            found += _conjuncts(part["properties"][name], root)
+    return found
+
+
+def _options_disjoint(conjuncts: list[Schema], other: Schema, root: Schema, depth: int) -> bool:
+    """Whether one side is a union each option of which is disjoint from the other side."""
+    return any(
+        all(are_disjoint(option, other, root, depth + 1) for option in part[union])
+        for part in conjuncts
+        if isinstance(part, dict)
+        for union in ("anyOf", "oneOf")
+        if union in part
+    )
