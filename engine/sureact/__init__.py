@@ -1,1 +1,155 @@
-"""Tool-using agents on a local model, fully offline, with every tool call valid."""
+"""Tool-using agents on a local model, fully offline, with every tool call valid.
+
+Names are loaded when they are first used, so that `import sureact` takes no time and loads neither torch nor a model.
+"""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sureact.agent.predict import ChainOfThought, Predict
+    from sureact.agent.prediction import Example, Prediction
+    from sureact.agent.react import ReAct
+    from sureact.agent.signature import Signature
+    from sureact.agent.tool import Tool
+    from sureact.agent.trajectory import Trajectory
+    from sureact.config import EngineConfig
+    from sureact.constraints.choice import choice
+    from sureact.constraints.grammar import grammar
+    from sureact.constraints.json_schema import json_schema
+    from sureact.constraints.regex import regex
+    from sureact.engine import Engine
+    from sureact.errors import (
+        CheckpointError,
+        ChecksumError,
+        ConfigError,
+        ConstraintCompileError,
+        ConstraintError,
+        ConstraintStateError,
+        DiskSpaceError,
+        IndexUnreachableError,
+        InternalError,
+        ModelNotFoundError,
+        OutOfMemoryError,
+        OutputTruncatedError,
+        PromptTooLongError,
+        PullError,
+        RequestAbortedError,
+        SessionError,
+        SignatureError,
+        SureactError,
+        ToolDefinitionError,
+        ToolError,
+        ToolExecutionError,
+        TraceError,
+        UnsupportedModelError,
+        UnsupportedSchemaError,
+    )
+    from sureact.sampling_params import SamplingParams
+    from sureact.session import Session
+
+_NAMES_OF_MODULE = {
+    "sureact.agent.predict": ("ChainOfThought", "Predict"),
+    "sureact.agent.prediction": ("Example", "Prediction"),
+    "sureact.agent.react": ("ReAct",),
+    "sureact.agent.signature": ("Signature",),
+    "sureact.agent.tool": ("Tool",),
+    "sureact.agent.trajectory": ("Trajectory",),
+    "sureact.config": ("EngineConfig",),
+    "sureact.constraints.choice": ("choice",),
+    "sureact.constraints.grammar": ("grammar",),
+    "sureact.constraints.json_schema": ("json_schema",),
+    "sureact.constraints.regex": ("regex",),
+    "sureact.engine": ("Engine",),
+    "sureact.errors": (
+        "CheckpointError",
+        "ChecksumError",
+        "ConfigError",
+        "ConstraintCompileError",
+        "ConstraintError",
+        "ConstraintStateError",
+        "DiskSpaceError",
+        "IndexUnreachableError",
+        "InternalError",
+        "ModelNotFoundError",
+        "OutOfMemoryError",
+        "OutputTruncatedError",
+        "PromptTooLongError",
+        "PullError",
+        "RequestAbortedError",
+        "SessionError",
+        "SignatureError",
+        "SureactError",
+        "ToolDefinitionError",
+        "ToolError",
+        "ToolExecutionError",
+        "TraceError",
+        "UnsupportedModelError",
+        "UnsupportedSchemaError",
+    ),
+    "sureact.sampling_params": ("SamplingParams",),
+    "sureact.session": ("Session",),
+}
+_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
+
+__all__ = [
+    "ChainOfThought",
+    "CheckpointError",
+    "ChecksumError",
+    "ConfigError",
+    "ConstraintCompileError",
+    "ConstraintError",
+    "ConstraintStateError",
+    "DiskSpaceError",
+    "Engine",
+    "EngineConfig",
+    "Example",
+    "IndexUnreachableError",
+    "InternalError",
+    "ModelNotFoundError",
+    "OutOfMemoryError",
+    "OutputTruncatedError",
+    "Predict",
+    "Prediction",
+    "PromptTooLongError",
+    "PullError",
+    "ReAct",
+    "RequestAbortedError",
+    "SamplingParams",
+    "Session",
+    "SessionError",
+    "Signature",
+    "SignatureError",
+    "SureactError",
+    "Tool",
+    "ToolDefinitionError",
+    "ToolError",
+    "ToolExecutionError",
+    "TraceError",
+    "Trajectory",
+    "UnsupportedModelError",
+    "UnsupportedSchemaError",
+    "choice",
+    "grammar",
+    "json_schema",
+    "regex",
+]
+
+try:
+    __version__ = version("sureact")
+except PackageNotFoundError:  # run from a source tree that was never installed
+    __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its module."""
+    if name not in _MODULE_OF_NAME:
+        raise AttributeError(f"module 'sureact' has no attribute {name!r}")
+    value = getattr(import_module(_MODULE_OF_NAME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
