@@ -1,0 +1,63 @@
+"""All weights of a model, by our names, in the form that the layers take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from sureact.errors import ConfigError
+from sureact.weights.checkpoint import Checkpoint
+from sureact.weights.parameter_names import map_parameters
+from sureact.weights.quantized_cache import QuantizedWeight, merged_tensor, quantized_weights
+from sureact_kernels.linear import DenseWeight, Int4Weight, Int8Weight, LinearWeight
+
+if TYPE_CHECKING:
+    from sureact.weights.model_config import ModelConfig
+
+Quantization = Literal["none", "int8", "int4"]
+
+
+def load_weights(
+    folder: Path, config: ModelConfig, *, dtype: torch.dtype, quantization: Quantization, device: torch.device
+) -> dict[str, torch.Tensor | LinearWeight]:
+    """Load a model's weights by the names of `sureact.weights.parameter_names`.
+
+    Matrices of linear layers become `LinearWeight` objects; routers, and those whose shape a quantization does not
+    take, stay dense. The embedding, norms and biases are tensors in `dtype`. What needs no change is memory-mapped. A
+    tied, dense `lm_head` shares the embedding's tensor; a tied, quantized one is made from it.
+
+    Args:
+        folder: holds the safetensors files.
+        config: what `read_model_config` read from the same folder.
+        dtype: of everything that is not quantized.
+        quantization: of the linear matrices; int4 only on the CPU.
+        device: where the weights go.
+
+    Raises:
+        CheckpointError: files are damaged or do not fit the config.
+        ConfigError: int4 was asked for on another device than the CPU.
+    """
+    if quantization == "int4" and device.type != "cpu":
+        raise ConfigError(f"quantization 'int4' runs on the CPU only; on {device} use 'none' or 'int8'.")
+    checkpoint = Checkpoint(folder)
+    sources = map_parameters(config, checkpoint)
+    quantized = {} if quantization == "none" else quantized_weights(checkpoint, sources, quantization)
+    weights: dict[str, torch.Tensor | LinearWeight] = {}
+    embedding = merged_tensor(checkpoint, sources["embedding"]).to(device, dtype)
+    for name, source in sources.items():
+        if name in quantized:
+            weights[name] = _moved(quantized.pop(name), device)
+        elif name == "embedding" or (name == "lm_head" and config.tie_word_embeddings):
+            weights[name] = embedding if name == "embedding" else DenseWeight(embedding)
+        else:
+            tensor = merged_tensor(checkpoint, source).to(device, dtype)
+            weights[name] = tensor if source.role == "plain" else DenseWeight(tensor)
+    return weights
+
+
+def _moved(weight: QuantizedWeight, device: torch.device) -> QuantizedWeight:
+    if isinstance(weight, Int8Weight):
+        return Int8Weight(weight.weight.to(device), weight.scales.to(device))
+    return Int4Weight(weight.packed.to(device), weight.scales_and_zeros.to(device), weight.group_size)

@@ -1,0 +1,117 @@
+"""Quantized matrices kept beside the model, so that only the first start quantizes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from sureact.errors import CheckpointError
+from sureact.weights.quantization import (
+    INT4_GROUP_SIZE,
+    can_quantize_int4,
+    can_quantize_int8,
+    quantize_int4,
+    quantize_int8,
+)
+from sureact_kernels.linear import Int4Weight, Int8Weight
+
+if TYPE_CHECKING:
+    from sureact.weights.checkpoint import Checkpoint
+    from sureact.weights.parameter_names import ParameterSource
+
+_LAYOUT_VERSION = "v1"
+"""Part of the file name; changes when the quantization or the layout of the file does."""
+
+_logger = logging.getLogger(__name__)
+
+QuantizedWeight = Int8Weight | Int4Weight
+
+
+def merged_tensor(checkpoint: Checkpoint, source: ParameterSource) -> torch.Tensor:
+    """Return the tensor of a parameter in the dtype of the file: a memory-mapped view, or joined and new."""
+    tensors = [checkpoint.tensor(tensor.name) for tensor in source.tensors]
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+
+
+def quantized_weights(
+    checkpoint: Checkpoint, sources: Mapping[str, ParameterSource], quantization: Literal["int8", "int4"]
+) -> dict[str, QuantizedWeight]:
+    """Return the quantized form, by our name, of every linear matrix whose shape allows it.
+
+    They come memory-mapped from `quantized/` in the model's folder. When that file is absent or older than the weights
+    they are quantized, one at a time, and the file is written; where it cannot be, a log line says so.
+
+    Raises:
+        CheckpointError: a weight is NaN or infinite.
+    """
+    path = checkpoint.folder / "quantized" / f"{quantization}-{_LAYOUT_VERSION}.safetensors"
+    metadata = {"fingerprint": _fingerprint(checkpoint)}
+    cached = _read(path, metadata)
+    if cached is not None:
+        return _unflatten(cached, quantization)
+    can_quantize = can_quantize_int8 if quantization == "int8" else can_quantize_int4
+    quantize = quantize_int8 if quantization == "int8" else quantize_int4
+    flat: dict[str, torch.Tensor] = {}
+    for name, source in sources.items():
+        if source.role == "linear" and can_quantize(source.shape):
+            flat |= _flatten(name, quantize(merged_tensor(checkpoint, source)))
+    _write(path, flat, metadata)
+    # Reading it back swaps the copies in memory for pages of the file.
+    return _unflatten(_read(path, metadata) or flat, quantization)
+
+
+def _fingerprint(checkpoint: Checkpoint) -> str:
+    """Describe all that the file depends on; torch packs int4 differently per CPU capability, and may per version."""
+    files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in checkpoint.files]
+    return json.dumps([files, torch.__version__, torch.backends.cpu.get_cpu_capability()])
+
+
+def _flatten(name: str, weight: QuantizedWeight) -> dict[str, torch.Tensor]:
+    scales = weight.scales if isinstance(weight, Int8Weight) else weight.scales_and_zeros
+    if not scales.isfinite().all():
+        raise CheckpointError(f"The weights of {name} hold NaN or infinite values; fetch the model again.")
+    values = weight.weight if isinstance(weight, Int8Weight) else weight.packed
+    return {f"{name}.values": values, f"{name}.scales": scales}
+
+
+def _unflatten(flat: Mapping[str, torch.Tensor], quantization: Literal["int8", "int4"]) -> dict[str, QuantizedWeight]:
+    names = [key.removesuffix(".values") for key in flat if key.endswith(".values")]
+    pairs = {name: (flat[f"{name}.values"], flat[f"{name}.scales"]) for name in names}
+    if quantization == "int8":
+        return {name: Int8Weight(values, scales) for name, (values, scales) in pairs.items()}
+    return {name: Int4Weight(values, scales, INT4_GROUP_SIZE) for name, (values, scales) in pairs.items()}
+
+
+def _read(path: Path, metadata: dict[str, str]) -> dict[str, torch.Tensor] | None:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            if file.metadata() != metadata:
+                return None
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it has no __iter__
+    except (SafetensorError, OSError):
+        # Absent or damaged: both are mended by quantizing again.
+        return None
+
+
+def _write(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        save_file(tensors, unfinished, metadata)
+        unfinished.replace(path)
+    except (SafetensorError, OSError) as error:
+        _logger.warning(
+            "Quantized weights could not be kept in %s (%s); each start quantizes anew.", path.parent, error
+        )
+        unfinished.unlink(missing_ok=True)
