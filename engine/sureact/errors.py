@@ -17,6 +17,7 @@ SureactError
 │   ├── ConstraintCompileError   a regex, grammar or schema is malformed or unsatisfiable
 │   └── ConstraintStateError     a token was illegal, or no token is legal
 ├── RequestAbortedError      the request was cancelled
+├── OutputTruncatedError     `max_tokens` ended a constrained text inside it
 ├── SignatureError           a signature string or class cannot be read
 ├── ToolError                base of all that concerns tools
 │   ├── ToolDefinitionError      a tool cannot be described (name, annotations, file)
@@ -105,6 +106,10 @@ class ConstraintStateError(ConstraintError, RuntimeError):
 
 class RequestAbortedError(SureactError):
     """The request was cancelled before it finished."""
+
+
+class OutputTruncatedError(SureactError, RuntimeError):
+    """`max_tokens` ended a constrained text before it was complete."""
 
 
 class SignatureError(SureactError, ValueError):

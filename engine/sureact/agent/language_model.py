@@ -65,7 +65,11 @@ class LanguageModel(Protocol):
         ...
 
     def render_chat(
-        self, messages: Sequence[Message], *, tools: Sequence[dict[str, object]] = (), add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, object]] = (),
+        add_generation_prompt: bool = True,
     ) -> PromptText:
         """Render messages with the model's chat template; contents stay text whatever they hold.
 

@@ -1,0 +1,204 @@
+"""One run of an agent: its session, which only grows, and each thing that is decided on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from sureact.agent.events import CallDelta, ContextTruncated, Event, OutputDelta, ThoughtDelta
+from sureact.agent.prediction import RunUsage
+from sureact.agent.prompt_format import plain_text
+from sureact.agent.streaming import stream_text
+from sureact.agent.trajectory import Step, Trajectory
+from sureact.errors import ConfigError, PromptTooLongError
+from sureact.sampling_params import SamplingParams
+
+if TYPE_CHECKING:
+    from sureact.agent.extraction import OutputExtraction
+    from sureact.agent.language_model import LanguageModel
+    from sureact.agent.prompt_format import PromptFormat
+    from sureact.outputs import StepOutput
+    from sureact.tokens.chat_template import PromptText
+
+# What a format writes around a thought, a call and an observation, in tokens.
+_FORMAT_TOKENS_PER_STEP = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLimits:
+    """Most tokens per part of a run, each at least 1."""
+
+    thought: int = 200
+    call: int = 512
+    """Tool name and arguments together."""
+    observation: int = 1024
+    """Longer observations are cut, with a note; never more than a quarter of the context."""
+    outputs: int = 1024
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in ("thought", "call", "observation", "outputs"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"TokenLimits.{name} is {getattr(self, name)}; it must be at least 1.")
+
+
+class Thought(NamedTuple):
+    """A decoded thought."""
+
+    text: str
+    output: StepOutput
+
+
+class Call(NamedTuple):
+    """A decided call."""
+
+    tool_name: str
+    tool_args: dict[str, Any]
+    output: StepOutput
+
+
+class AgentRun:
+    """A session with the steps taken on it."""
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        prompt_format: PromptFormat,
+        inputs: Mapping[str, Any],
+        limits: TokenLimits,
+        emit: Callable[[Event], None],
+    ) -> None:
+        """Open a session and append the opening prompt.
+
+        Raises:
+            PromptTooLongError: the opening does not fit into the context.
+        """
+        self.trajectory = Trajectory()
+        self.usage = RunUsage()
+        self._lm = lm
+        self._format = prompt_format
+        self._opening = prompt_format.opening(inputs)
+        self._limits = limits
+        self._emit = emit
+        self._started = time.perf_counter()
+        self._session = lm.session()
+        self._committed_tokens = 0
+        try:
+            self._opening_tokens = self._session.append(self._opening)
+        except BaseException:
+            self._session.close()
+            raise
+
+    @property
+    def observation_limit(self) -> int:
+        """Most tokens of an observation."""
+        return min(self._limits.observation, self._lm.context_len // 4)
+
+    @property
+    def _step_tokens(self) -> int:
+        """Most tokens that a step can take."""
+        return self._limits.thought + self._limits.call + self.observation_limit + _FORMAT_TOKENS_PER_STEP
+
+    def make_room_for_step(self, truncate: Callable[[Trajectory], Trajectory]) -> None:
+        """Drop steps until another one fits whatever it holds.
+
+        Raises:
+            PromptTooLongError: `truncate` cannot drop any more.
+        """
+        self._make_room(self._step_tokens, truncate)
+
+    def think(self, step_index: int) -> Thought:
+        """Decode a thought."""
+        self._append(self._format.thought_start)
+        start = len(self._session.token_ids)
+        params = self._format.thought_params(self._session, self._limits.thought)
+        output = stream_text(self._session, params, None, lambda text: self._emit(ThoughtDelta(step_index, text)))
+        self.usage.add(output)
+        closed = self._format.closed_thought(output.text)
+        if closed != output.text:
+            # Cut short by its budget: written again whole, so that its last token joins the newline as it should.
+            self._session.truncate(start)
+            self._append(plain_text(closed))
+        return Thought(output.text.strip(), output)
+
+    def decide_call(self, step_index: int) -> Call | None:
+        """Decode tool name and arguments under the grammar; None when `TokenLimits.call` ended them early.
+
+        Raises:
+            InternalError: the call violates the grammar.
+        """
+        constraint = self._format.call_constraint
+        params = SamplingParams(max_tokens=self._limits.call)
+        output = stream_text(self._session, params, constraint, lambda text: self._emit(CallDelta(step_index, text)))
+        self.usage.add(output)
+        if output.finish_reason == "length":
+            return None
+        name, args = cast("tuple[str, dict[str, Any]]", constraint.parse(output.text))
+        return Call(name, args, output)
+
+    def observe(self, step: Step) -> None:
+        """Append the observation and keep the step."""
+        self._append(self._format.observation(step.observation))
+        self.trajectory.append(step)
+        self.usage.tool_s += step.tool_s
+
+    def drop_open_step(self) -> None:
+        """Cut a step that has no observation off the context."""
+        self._session.truncate(self._committed_tokens)
+
+    def begin_step(self) -> None:
+        """Mark where the open step begins."""
+        self._committed_tokens = len(self._session.token_ids)
+
+    def extract(self, extraction: OutputExtraction, truncate: Callable[[Trajectory], Trajectory]) -> dict[str, Any]:
+        """Decode the outputs under their schema.
+
+        Raises:
+            OutputTruncatedError: they did not end within `TokenLimits.outputs`.
+            PromptTooLongError: there is no room for them.
+        """
+        request = self._format.outputs_request()
+        self._make_room(self._lm.count_tokens(request.text) + self._limits.outputs, truncate)
+        self._append(request)
+        params = SamplingParams(max_tokens=self._limits.outputs)
+        output = stream_text(self._session, params, extraction.constraint, lambda text: self._emit(OutputDelta(text)))
+        self.usage.add(output)
+        return extraction.parse(output)
+
+    def close(self) -> None:
+        """Give the session's memory back and stop the clock."""
+        self._session.close()
+        self.usage.seconds = time.perf_counter() - self._started
+
+    def _append(self, text: PromptText) -> None:
+        if text.text:
+            self._session.append(text)
+
+    def _make_room(self, num_tokens: int, truncate: Callable[[Trajectory], Trajectory]) -> None:
+        if len(self._session.token_ids) + num_tokens <= self._lm.context_len:
+            return
+        before = {step.index for step in self.trajectory.steps}
+        while self._kept_tokens() + num_tokens > self._lm.context_len:
+            if not self.trajectory.steps:
+                raise PromptTooLongError(
+                    f"The opening prompt has {self._kept_tokens():,} tokens and a step takes up to {num_tokens:,}, but "
+                    f"the context is {self._lm.context_len:,}. Shorten the inputs, or lower TokenLimits."
+                )
+            self.trajectory = truncate(self.trajectory)
+        self._rebuild()
+        dropped = before - {step.index for step in self.trajectory.steps}
+        self._emit(ContextTruncated(tuple(sorted(dropped)), len(self._session.token_ids)))
+
+    def _kept_tokens(self) -> int:
+        steps = sum(self._lm.count_tokens(self._format.step(step).text) for step in self.trajectory.steps)
+        return self._opening_tokens + steps
+
+    def _rebuild(self) -> None:
+        """Write the opening and the kept steps into a fresh session."""
+        self._session.close()
+        self._session = self._lm.session()
+        self._append(self._opening)
+        for step in self.trajectory.steps:
+            self._append(self._format.step(step))

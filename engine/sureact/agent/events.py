@@ -1,0 +1,89 @@
+"""What a run tells while it goes on. Events go to `on_event` on the caller's thread, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """The prompt stands and the first thought is about to be decoded."""
+
+    inputs: dict[str, Any]
+    tool_names: tuple[str, ...]
+    max_iters: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtDelta:
+    """A piece of a thought, as it is decoded."""
+
+    step_index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """A piece of a call, as it is decoded, in the notation of the prompt format."""
+
+    step_index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A call is decided and about to run."""
+
+    step_index: int
+    tool_name: str
+    tool_args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationReady:
+    """A call is done and its observation is in the context."""
+
+    step_index: int
+    observation: str
+    is_error: bool
+    is_repeat: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContextTruncated:
+    """The context was full: steps were dropped and the session was rebuilt from the others."""
+
+    dropped_steps: tuple[int, ...]
+    """Indices of the steps that are gone."""
+    rebuilt_tokens: int
+    """Tokens that must be computed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDelta:
+    """A piece of the outputs' JSON, as it is decoded."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReady:
+    """The outputs are there and the run is over."""
+
+    outputs: dict[str, Any]
+    termination_reason: str
+
+
+Event = (
+    RunStarted
+    | ThoughtDelta
+    | CallDelta
+    | CallStarted
+    | ObservationReady
+    | ContextTruncated
+    | OutputDelta
+    | AnswerReady
+)
+OnEvent = Callable[[Event], None]

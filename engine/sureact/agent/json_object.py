@@ -1,0 +1,114 @@
+"""A JSON object with typed fields: its schema, and the way from parsed JSON to Python values.
+
+Tool arguments and signature fields are both such objects.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+
+from typing_extensions import TypedDict
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectField:
+    """One field of an object."""
+
+    annotation: Any
+    """Python type; `Any` is any JSON."""
+    desc: str = ""
+    default: object = inspect.Parameter.empty
+    """What stands when the field is missing; `inspect.Parameter.empty` makes the field required."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the object must hold the field."""
+        return self.default is inspect.Parameter.empty
+
+
+class JsonObject:
+    """The type of a JSON object whose fields have Python types."""
+
+    def __init__(self, name: str, fields: Mapping[str, ObjectField]) -> None:
+        """Build schema and converter.
+
+        Raises:
+            TypeError: a type has no JSON schema. The message names the field.
+        """
+        self._adapter = _adapter(name, fields)
+        self.schema = _schema(self._adapter, fields)
+        """JSON schema of the object, closed, with `$defs` where types are shared or recursive."""
+
+    def convert(self, values: Mapping[str, object]) -> dict[str, Any]:
+        """Turn parsed JSON into the fields' Python types; missing optional fields stay missing.
+
+        Raises:
+            ValueError: a value is refused, one line a field.
+        """
+        from pydantic import ValidationError
+
+        try:
+            return dict(self._adapter.validate_python(dict(values)))
+        except ValidationError as error:
+            raise ValueError(_one_line_per_field(error)) from error
+
+
+def _adapter(name: str, fields: Mapping[str, ObjectField]) -> TypeAdapter[dict[str, Any]]:
+    from pydantic import ConfigDict, TypeAdapter
+
+    for field_name, field in fields.items():
+        _require_json_type(field_name, field.annotation)
+    annotations = {field_name: _annotation(field) for field_name, field in fields.items()}
+    # A typed dictionary, not a model: a model refuses fields named `json`, `copy` or `_x`.
+    object_type: Any = TypedDict(name, annotations)  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
+    object_type.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+    return cast("TypeAdapter[dict[str, Any]]", TypeAdapter(object_type))
+
+
+def _annotation(field: ObjectField) -> Any:
+    from pydantic import Field
+
+    described = Annotated[field.annotation, Field(description=field.desc)] if field.desc else field.annotation
+    return described if field.is_required else NotRequired[described]
+
+
+def _require_json_type(field_name: str, annotation: Any) -> None:
+    from pydantic import PydanticUserError, TypeAdapter
+
+    try:
+        TypeAdapter(annotation).json_schema()
+    except PydanticUserError as error:  # no schema for the type, or none in JSON
+        reason = str(error).splitlines()[0]
+        raise TypeError(f"{field_name!r} has type {annotation!r}, which JSON cannot carry: {reason}") from error
+
+
+def _schema(adapter: TypeAdapter[dict[str, Any]], fields: Mapping[str, ObjectField]) -> dict[str, Any]:
+    from pydantic.json_schema import GenerateJsonSchema
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    class WithoutFieldTitles(GenerateJsonSchema):
+        """Titles only repeat the names of the fields, and the model reads them."""
+
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    schema = adapter.json_schema(schema_generator=WithoutFieldTitles)
+    schema.pop("title", None)
+    for name, field in fields.items():
+        if not field.is_required:
+            try:
+                schema["properties"][name]["default"] = to_jsonable_python(field.default)
+            except PydanticSerializationError:
+                continue  # the function still has its default; the schema cannot show it
+    return schema
+
+
+def _one_line_per_field(error: Any) -> str:
+    lines = [f"{'.'.join(map(str, item['loc'])) or 'value'}: {item['msg']}" for item in error.errors()]
+    return "; ".join(lines)

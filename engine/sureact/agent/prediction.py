@@ -1,0 +1,118 @@
+"""What a module returns, and examples of what goes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from sureact.agent.trajectory import Trajectory
+    from sureact.outputs import StepOutput
+
+TerminationReason = Literal["finish", "max_iters", "context", "max_tokens"]
+"""`finish`: the model called it; `max_iters`: out of steps; `context`: no room for another step; `max_tokens`: a call
+did not end within its token budget."""
+
+
+@dataclass(slots=True)
+class RunUsage:
+    """Tokens and seconds of a run, summed over its generations."""
+
+    num_generations: int = 0
+    prompt_tokens: int = 0
+    """Context tokens before each generation."""
+    cached_tokens: int = 0
+    """Of these, tokens reused because their keys and values were in the cache."""
+    completion_tokens: int = 0
+    """Tokens generated."""
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    tool_s: float = 0.0
+    seconds: float = 0.0
+    """The whole run by the clock."""
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Generated tokens per second of decoding; 0 when nothing was timed."""
+        return self.completion_tokens / self.decode_s if self.decode_s else 0.0
+
+    def add(self, output: StepOutput) -> None:
+        """Count one generation."""
+        self.num_generations += 1
+        self.prompt_tokens += output.usage.prompt_tokens
+        self.cached_tokens += output.usage.cached_tokens
+        self.completion_tokens += output.usage.completion_tokens
+        self.prefill_s += output.timings.prefill_s
+        self.decode_s += output.timings.decode_s
+
+
+class Record(Mapping[str, Any]):
+    """Named values, read as `record.name` or `record["name"]`."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+        # In the instance's own dictionary they win over the methods of Mapping, so a field may be called `items`.
+        self.__dict__.update(self._values)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only when there is no such attribute; the line above serves the fields.
+        raise AttributeError(f"No field {name!r}; there are {', '.join(self.__dict__.get('_values', ()))}.")
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
+
+
+class Prediction(Record):
+    """The outputs of a module, and how they came about."""
+
+    trajectory: Trajectory | None
+    """The steps of an agent; None for modules that take none."""
+    termination_reason: TerminationReason
+    usage: RunUsage
+
+    def __init__(
+        self,
+        outputs: Mapping[str, Any],
+        *,
+        usage: RunUsage,
+        trajectory: Trajectory | None = None,
+        termination_reason: TerminationReason = "finish",
+    ) -> None:
+        super().__init__(outputs)
+        self.usage = usage
+        self.trajectory = trajectory
+        self.termination_reason = termination_reason
+
+
+class Example(Record):
+    """One case of a task: values of inputs and, where known, of outputs."""
+
+    def __init__(self, values: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        super().__init__({**(values or {}), **more})
+        self._input_names: frozenset[str] | None = None
+
+    def with_inputs(self, *names: str) -> Example:
+        """Return a copy in which these fields are the inputs."""
+        copy = Example(self._values)
+        copy._input_names = frozenset(names)
+        return copy
+
+    def inputs(self) -> dict[str, Any]:
+        """Return the input fields, ready for `module(**example.inputs())`.
+
+        Raises:
+            ValueError: `with_inputs` has not said which they are.
+        """
+        if self._input_names is None:
+            raise ValueError("This example does not know its inputs; call example.with_inputs('question') first.")
+        return {name: value for name, value in self._values.items() if name in self._input_names}

@@ -1,0 +1,112 @@
+"""The interface of prompt formats: how a run is written down for the model.
+
+A format only ever adds text at the end of the context. Each text begins at a token boundary: after a newline or at a
+control token, and none ends in a space, so the ids built piece by piece are those of tokenizing the whole text.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sureact.tokens.chat_template import PromptText, TextSpan
+
+if TYPE_CHECKING:
+    from sureact.agent.language_model import LanguageModel, LanguageModelSession
+    from sureact.agent.signature import Signature
+    from sureact.agent.tool import Tool
+    from sureact.agent.trajectory import Step
+    from sureact.constraints.call_grammar import ToolCallBranch
+    from sureact.constraints.constraint import Constraint
+    from sureact.sampling_params import SamplingParams
+
+
+class PromptFormat(ABC):
+    """How one agent's runs are written down: opening, thought, call, observation, request for the outputs."""
+
+    name: ClassVar[str]
+    """Name to choose the format by."""
+
+    call_constraint: Constraint
+    """Decides tool name and arguments together; parses to `(name, args)`."""
+
+    thought_start: PromptText
+    """What stands before every thought, after the opening or an observation."""
+
+    @abstractmethod
+    def __init__(
+        self, lm: LanguageModel, signature: Signature, tools: Mapping[str, Tool], output_lines: list[str]
+    ) -> None:
+        """Prepare for a model, a task and its tools.
+
+        Args:
+            lm: whose chat template is used.
+            signature: the task.
+            tools: all tools of the loop, `finish` among them.
+            output_lines: the outputs that will be asked for, a line each.
+
+        Raises:
+            UnsupportedSchemaError: the arguments of a tool cannot be enforced.
+            ConfigError: the model's chat template cannot carry this format.
+        """
+
+    @abstractmethod
+    def opening(self, inputs: Mapping[str, Any]) -> PromptText:
+        """Return the prompt up to where the first thought begins."""
+
+    @abstractmethod
+    def thought_params(self, session: LanguageModelSession, max_tokens: int) -> SamplingParams:
+        """Return how a thought is generated, above all where it stops."""
+
+    @abstractmethod
+    def observation(self, text: str) -> PromptText:
+        """Return what follows a call: the observation, and what surrounds it."""
+
+    @abstractmethod
+    def call(self, tool_name: str, args_json: str) -> PromptText:
+        """Return a call as the model would have written it."""
+
+    @abstractmethod
+    def outputs_request(self) -> PromptText:
+        """Return what asks for the outputs' JSON, after an observation."""
+
+    def closed_thought(self, text: str) -> str:
+        """Return a thought as it stands before a call: on lines of its own."""
+        return text if text.endswith("\n") or not text else text.rstrip() + "\n"
+
+    def step(self, step: Step) -> PromptText:
+        """Return a finished step, with its start, as it stands in a context."""
+        import json
+
+        thought = plain_text(self.closed_thought(self.thought_prefix + step.thought))
+        args_json = json.dumps(step.tool_args, ensure_ascii=False)
+        return self.thought_start + thought + self.call(step.tool_name, args_json) + self.observation(step.observation)
+
+    thought_prefix: ClassVar[str] = ""
+    """What the model itself writes between `thought_start` and a thought."""
+
+
+def call_branches(tools: Mapping[str, Tool]) -> list[ToolCallBranch]:
+    """Return the tools as the call grammar takes them.
+
+    Raises:
+        UnsupportedSchemaError: the arguments of a tool cannot be enforced.
+    """
+    from sureact.constraints.call_grammar import ToolCallBranch
+    from sureact.constraints.json_schema import json_schema
+
+    for tool in tools.values():
+        # Refuses now what the grammar would refuse in the middle of a run.
+        json_schema(tool.parameters, additional_properties="closed").prepared_schema()
+    return [ToolCallBranch(tool.name, tool.parameters) for tool in tools.values()]
+
+
+def plain_text(text: str) -> PromptText:
+    """Return text in which nothing is a control token."""
+    return PromptText((TextSpan(text, is_control=False),))
+
+
+def template_text(text: str) -> PromptText:
+    """Return text of a chat template, whose control tokens count."""
+    return PromptText((TextSpan(text, is_control=True),))

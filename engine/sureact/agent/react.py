@@ -1,0 +1,215 @@
+"""The ReAct loop: think, call a tool, observe, until `finish`; then the typed outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from sureact.agent.agent_run import AgentRun, Call, Thought, TokenLimits
+from sureact.agent.events import (
+    AnswerReady,
+    CallStarted,
+    ContextTruncated,
+    Event,
+    ObservationReady,
+    OnEvent,
+    RunStarted,
+)
+from sureact.agent.extraction import OutputExtraction
+from sureact.agent.formats.registry import default_format, format_named
+from sureact.agent.observation import cut_to_tokens, repeat_text
+from sureact.agent.prediction import Prediction, TerminationReason
+from sureact.agent.run_trace import RunTrace
+from sureact.agent.signature import Signature
+from sureact.agent.tool import FINISH, Tool, tools_by_name
+from sureact.agent.tool_call import ToolResult, run_tool
+from sureact.agent.trajectory import Step, Trajectory
+from sureact.errors import ConfigError, PromptTooLongError
+
+if TYPE_CHECKING:
+    from sureact.agent.language_model import LanguageModel
+
+OnRepeat = Literal["remind", "run"]
+
+
+class ReAct:
+    """An agent that thinks and calls tools until it can give the outputs of a signature.
+
+    Decoding lets it call nothing but the given tools and `finish`, with arguments of their schemas. A tool that raises
+    gives an observation that starts with `Execution error in <tool>: `. An object may be called from many threads.
+    """
+
+    def __init__(
+        self,
+        signature: str | Signature | type[Signature],
+        tools: Iterable[Tool | Callable[..., object]],
+        *,
+        lm: LanguageModel,
+        max_iters: int = 20,
+        prompt_format: str | None = None,
+        on_repeat: OnRepeat = "remind",
+        limits: TokenLimits | None = None,
+        on_event: OnEvent | None = None,
+        trace: str | Path | None = None,
+    ) -> None:
+        """Prepare prompts and constraints.
+
+        Args:
+            signature: what goes in and what comes out.
+            tools: functions or `Tool` objects; may be none.
+            lm: the model, such as an `Engine`.
+            max_iters: most steps, at least 1; then the outputs are given from what is known.
+            prompt_format: `"fields"`, `"qwen_tool_call"`, or None for the model's default.
+            on_repeat: what a call with the tool and arguments of an earlier one does: `"remind"` shows the earlier
+                observation again and says so, `"run"` runs the tool. Tools with `repeatable` always run.
+            limits: most tokens per part of a run.
+            on_event: called with each event, on the thread that called the agent.
+            trace: file that each run is appended to, part by part.
+
+        Raises:
+            SignatureError: the signature cannot be read.
+            ToolDefinitionError: a tool cannot be described, or its name is taken.
+            UnsupportedSchemaError: the arguments of a tool, or an output, cannot be enforced.
+            ConfigError: another option is not allowed.
+        """
+        if on_repeat not in get_args(OnRepeat):
+            raise ConfigError(f"on_repeat is {on_repeat!r}; it must be one of {get_args(OnRepeat)}.")
+        self.signature = Signature.of(signature)
+        self.tools = tools_by_name(tools)
+        self.tools[FINISH] = _finish_tool(self.signature)
+        self.lm = lm
+        self.max_iters = _checked_max_iters(max_iters)
+        self.on_repeat: OnRepeat = on_repeat
+        self.limits = limits or TokenLimits()
+        self.on_event = on_event
+        self.trace = trace
+        self._extraction = OutputExtraction(self.signature, with_reasoning=True)
+        format_class = format_named(prompt_format) if prompt_format else default_format(lm.name)
+        self.prompt_format = format_class(lm, self.signature, self.tools, self._extraction.field_lines())
+
+    def __call__(self, *, max_iters: int | None = None, **inputs: Any) -> Prediction:
+        """Run the agent.
+
+        Args:
+            max_iters: most steps of this run.
+            inputs: the input fields of the signature.
+
+        Returns:
+            The outputs and `reasoning`, with `trajectory`, `termination_reason` and `usage`.
+
+        Raises:
+            SignatureError: an input is missing, unknown or of another type.
+            PromptTooLongError: the inputs, or the outputs after them, do not fit into the context.
+            OutputTruncatedError: the outputs did not end within their budget.
+            TraceError: the trace file cannot be written.
+        """
+        values = self.signature.check_inputs(inputs)
+        limit = self.max_iters if max_iters is None else _checked_max_iters(max_iters)
+        with RunTrace(self.trace) as trace:
+            trace.header(self.lm.name, self.prompt_format.name, self.tools, values)
+            run = AgentRun(self.lm, self.prompt_format, values, self.limits, lambda event: self._tell(event, trace))
+            try:
+                self._tell(RunStarted(values, tuple(self.tools), limit), trace)
+                reason = self._take_steps(run, limit, trace)
+                outputs = run.extract(self._extraction, self.truncate_trajectory)
+            finally:
+                run.close()
+            trace.outputs(outputs, reason, run.usage)
+            self._tell(AnswerReady(outputs, reason), trace)
+        return Prediction(outputs, usage=run.usage, trajectory=run.trajectory, termination_reason=reason)
+
+    def truncate_trajectory(self, trajectory: Trajectory) -> Trajectory:
+        """Drop the oldest step, because the context is full. Override to drop or shorten something else.
+
+        Returns:
+            The trajectory to go on with.
+
+        Raises:
+            PromptTooLongError: there is one step only; dropping it would lose all that is known.
+        """
+        if len(trajectory.steps) <= 1:
+            raise PromptTooLongError(
+                f"The context is full and the trajectory has {len(trajectory.steps)} step(s), so none can be dropped. "
+                "Shorten the inputs, lower TokenLimits, or take a model with a longer context."
+            )
+        trajectory.drop_oldest()
+        return trajectory
+
+    def _take_steps(self, run: AgentRun, max_iters: int, trace: RunTrace) -> TerminationReason:
+        earlier: dict[str, Step] = {}
+        for index in range(max_iters):
+            try:
+                run.make_room_for_step(self.truncate_trajectory)
+            except PromptTooLongError:
+                if not run.trajectory.steps:
+                    raise
+                return "context"
+            run.begin_step()
+            thought = run.think(index)
+            trace.thought(index, thought.text)
+            call = run.decide_call(index)
+            if call is None:
+                run.drop_open_step()
+                return "max_tokens"
+            step = self._execute(index, thought, call, earlier, run, trace)
+            run.observe(step)
+            trace.observation(step)
+            self._tell(ObservationReady(index, step.observation, step.is_error, step.is_repeat), trace)
+            if call.tool_name == FINISH:
+                return "finish"
+        return "max_iters"
+
+    def _execute(
+        self, index: int, thought: Thought, call: Call, earlier: dict[str, Step], run: AgentRun, trace: RunTrace
+    ) -> Step:
+        """Run the call, unless it was run before, and return the finished step."""
+        tool = self.tools[call.tool_name]
+        key = json.dumps([call.tool_name, call.tool_args], sort_keys=True)
+        repeated = None if self.on_repeat == "run" or tool.repeatable else earlier.get(key)
+        trace.call_started(index, call)
+        self._tell(CallStarted(index, call.tool_name, call.tool_args), trace)
+        if repeated is None:
+            result = run_tool(tool, call.tool_args)
+        else:
+            result = ToolResult(repeat_text(repeated), repeated.is_error, 0.0)
+        usages = (thought.output.usage, call.output.usage)
+        timings = (thought.output.timings, call.output.timings)
+        step = Step(
+            index=index,
+            thought=thought.text,
+            tool_name=call.tool_name,
+            tool_args=call.tool_args,
+            observation=cut_to_tokens(result.observation, run.observation_limit, self.lm.count_tokens),
+            is_error=result.is_error,
+            is_repeat=repeated is not None,
+            prompt_tokens=sum(usage.prompt_tokens for usage in usages),
+            cached_tokens=sum(usage.cached_tokens for usage in usages),
+            completion_tokens=sum(usage.completion_tokens for usage in usages),
+            model_s=sum(timing.prefill_s + timing.decode_s for timing in timings),
+            tool_s=result.seconds,
+        )
+        earlier.setdefault(key, step)
+        return step
+
+    def _tell(self, event: Event, trace: RunTrace) -> None:
+        if isinstance(event, ContextTruncated):
+            trace.truncated(event.dropped_steps)
+        if self.on_event:
+            self.on_event(event)
+
+
+def _finish_tool(signature: Signature) -> Tool:
+    names = ", ".join(f"`{name}`" for name in signature.outputs)
+
+    def finish() -> str:
+        return "Completed."
+
+    return Tool(finish, name=FINISH, desc=f"Ends the work, once all that is needed to give {names} is known.")
+
+
+def _checked_max_iters(max_iters: int) -> int:
+    if max_iters < 1:
+        raise ConfigError(f"max_iters is {max_iters}; it must be at least 1.")
+    return max_iters

@@ -1,0 +1,47 @@
+import pytest
+
+from sureact.agent.agent_run import AgentRun, TokenLimits
+from sureact.agent.events import Event
+from sureact.agent.react import ReAct
+from sureact.agent.scripted_model import ScriptedModel
+from sureact.errors import ConfigError, PromptTooLongError
+
+
+def run_on(lm: ScriptedModel, limits: TokenLimits | None = None) -> AgentRun:
+    events: list[Event] = []
+    react = ReAct("q -> a", [], lm=lm, prompt_format="fields")
+    return AgentRun(lm, react.prompt_format, {"q": "?"}, limits or TokenLimits(), events.append)
+
+
+@pytest.mark.parametrize("name", ["thought", "call", "observation", "outputs"])
+def test_limits_below_one_are_refused(name: str):
+    with pytest.raises(ConfigError, match=name):
+        TokenLimits(**{name: 0})
+
+
+def test_observations_take_at_most_a_quarter_of_the_context():
+    assert run_on(ScriptedModel([], context_len=3000)).observation_limit == 750
+    assert run_on(ScriptedModel([]), TokenLimits(observation=10)).observation_limit == 10
+
+
+def test_an_open_step_can_be_dropped():
+    lm = ScriptedModel([" Hm.\n"])
+    run = run_on(lm)
+    before = list(lm.sessions[0].token_ids)
+    run.begin_step()
+    assert run.think(0).text == "Hm."
+    run.drop_open_step()
+    assert lm.sessions[0].token_ids == before
+
+
+def test_a_session_that_cannot_hold_the_opening_is_closed():
+    lm = ScriptedModel([], context_len=10)
+    with pytest.raises(PromptTooLongError):
+        run_on(lm)
+    assert lm.sessions[0].is_closed
+
+
+def test_closing_stops_the_clock():
+    run = run_on(ScriptedModel([]))
+    run.close()
+    assert run.usage.seconds > 0

@@ -1,0 +1,69 @@
+import datetime
+import enum
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from sureact.agent.json_object import JsonObject, ObjectField
+
+
+class Node(BaseModel):
+    value: int
+    children: list["Node"] = []
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+def test_schema_is_closed_and_lists_required_fields():
+    schema = JsonObject("T", {"a": ObjectField(int, "the a"), "b": ObjectField(str, default="x")}).schema
+    assert schema["properties"] == {
+        "a": {"type": "integer", "description": "the a"},
+        "b": {"type": "string", "default": "x"},
+    }
+    assert schema["required"] == ["a"]
+    assert schema["additionalProperties"] is False
+
+
+def test_recursive_models_keep_their_definitions():
+    schema = JsonObject("T", {"tree": ObjectField(Node)}).schema
+    assert schema["properties"]["tree"] == {"$ref": "#/$defs/Node"}
+    assert schema["$defs"]["Node"]["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
+
+
+def test_values_become_the_python_types():
+    converted = JsonObject(
+        "T", {"tree": ObjectField(Node), "day": ObjectField(datetime.date), "color": ObjectField(Color)}
+    ).convert({"tree": {"value": 1, "children": [{"value": 2}]}, "day": "2024-02-29", "color": "red"})
+    assert converted["tree"].children[0].value == 2
+    assert converted["day"] == datetime.date(2024, 2, 29)
+    assert converted["color"] is Color.RED
+
+
+def test_a_missing_optional_field_stays_missing():
+    assert JsonObject("T", {"a": ObjectField(int, default=3)}).convert({}) == {}
+
+
+def test_a_refused_value_names_its_field():
+    with pytest.raises(ValueError, match=r"tree\.value: "):
+        JsonObject("T", {"tree": ObjectField(Node)}).convert({"tree": {"value": "many"}})
+
+
+@pytest.mark.parametrize("name", ["json", "copy", "_private", "model_name", "schema"])
+def test_any_name_can_be_a_field(name: str):
+    assert JsonObject("T", {name: ObjectField(Literal["a"])}).convert({name: "a"}) == {name: "a"}
+
+
+@pytest.mark.parametrize("annotation", [Callable[[int], int], object()])
+def test_a_type_without_json_is_refused_by_field_name(annotation: Any):
+    with pytest.raises(TypeError, match="'callback' has type"):
+        JsonObject("T", {"callback": ObjectField(annotation)})
+
+
+def test_a_default_without_json_is_left_out_of_the_schema():
+    schema = JsonObject("T", {"a": ObjectField(Any, default=object())}).schema
+    assert schema["properties"]["a"] == {}
+    assert "a" not in schema.get("required", [])

@@ -1,0 +1,153 @@
+import functools
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from sureact.agent.tool import Tool, tools_by_name
+from sureact.errors import ToolDefinitionError, ToolExecutionError
+
+
+class Unit(Enum):
+    METER = "m"
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+@dataclass
+class Size:
+    width: int
+
+
+class Options(TypedDict):
+    strict: bool
+
+
+class Counter:
+    """Counts."""
+
+    def __call__(self, by: int) -> int:
+        return by + 1
+
+
+def search(query: str, k: int = 5, order: Literal["asc", "desc"] = "asc") -> list[str]:
+    """Search the archive.
+
+    Args:
+        query: words to look for
+        k: how many
+    """
+    return [query] * k + [order]
+
+
+def measure(point: Point, size: Size, unit: Unit, options: Options, label: str | None = None) -> str:
+    return f"{point.x} {size.width} {unit.name} {options['strict']} {label}"
+
+
+def test_name_description_and_schema_come_from_the_function():
+    tool = Tool(search)
+    assert (tool.name, tool.desc) == ("search", "Search the archive.")
+    assert tool.args == {
+        "query": {"type": "string", "description": "words to look for"},
+        "k": {"type": "integer", "description": "how many", "default": 5},
+        "order": {"type": "string", "enum": ["asc", "desc"], "default": "asc"},
+    }
+    assert tool.parameters["required"] == ["query"]
+    assert tool.parameters["additionalProperties"] is False
+
+
+def test_what_is_given_wins_over_the_function():
+    tool = Tool(search, "find", "Find.", {"query": {"type": "string"}, "k": {"type": "integer", "default": 1}})
+    assert (tool.name, tool.desc) == ("find", "Find.")
+    assert tool.parameters["required"] == ["query"]
+    assert tool(query="a", k=1) == ["a", "asc"]
+
+
+def test_a_whole_schema_can_be_given():
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    assert Tool(search, args=schema).parameters == schema
+
+
+def test_arguments_are_converted_to_the_functions_types():
+    tool = Tool(measure)
+    result = tool(point={"x": 1}, size={"width": 2}, unit="m", options={"strict": True})
+    assert result == "1 2 METER True None"
+
+
+def test_defaults_are_the_functions_own():
+    assert Tool(search)(query="a") == ["a"] * 5 + ["asc"]
+
+
+def test_callable_objects_and_partials_are_tools():
+    assert Tool(Counter()).name == "Counter"
+    assert Tool(Counter())(by=1) == 2
+    assert Tool(functools.partial(search, k=1), name="one")(query="a") == ["a", "asc"]
+    assert Tool("abc".startswith, name="starts", args={}).parameters["properties"] == {}
+
+
+@pytest.mark.parametrize("args", [{}, {"query": 1}, {"query": "a", "k": "x"}, {"query": "a", "more": 1}])
+def test_arguments_that_violate_the_schema_are_refused(args: dict[str, Any]):
+    with pytest.raises(ToolExecutionError, match="search refuses"):
+        Tool(search)(**args)
+
+
+def test_a_validator_of_the_users_type_refuses_too():
+    class Even(BaseModel):
+        value: int = Field(json_schema_extra={})
+
+        def model_post_init(self, context: object) -> None:
+            if self.value % 2:
+                raise ValueError("odd")
+
+    def take(even: Even) -> int:
+        return even.value
+
+    take.__annotations__["even"] = Even
+    assert Tool(take)(even={"value": 2}) == 2
+    with pytest.raises(ToolExecutionError, match="odd"):
+        Tool(take)(even={"value": 1})
+
+
+def test_a_parameter_without_annotation_takes_any_json_and_warns():
+    def free(x):  # pyright: ignore
+        return x  # pyright: ignore
+
+    with pytest.warns(UserWarning, match="'x' has no annotation"):
+        tool = Tool(free)  # pyright: ignore[reportUnknownArgumentType]
+    assert tool.args == {"x": {}}
+    assert tool(x=[1, {"a": None}]) == [1, {"a": None}]
+
+
+def takes_many(*numbers: int) -> None: ...
+def takes_any(**numbers: int) -> None: ...
+def takes_position(number: int, /) -> None: ...
+async def waits() -> None: ...
+
+
+@pytest.mark.parametrize("func", [takes_many, takes_any, takes_position, waits, lambda: 1, 5])
+def test_what_cannot_be_described_is_refused(func: Any):
+    with pytest.raises(ToolDefinitionError):
+        Tool(func)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "9lives", "a" * 65, "naïve", 'a"b', "a\nb"])
+def test_names_that_a_prompt_cannot_carry_are_refused(name: str):
+    with pytest.raises(ToolDefinitionError, match="cannot name a tool"):
+        Tool(search, name=name)
+
+
+def test_duplicate_names_and_finish_are_refused():
+    with pytest.raises(ToolDefinitionError, match="Two tools"):
+        tools_by_name([search, Tool(search)])
+    with pytest.raises(ToolDefinitionError, match="'finish'"):
+        tools_by_name([Tool(search, name="finish")])
+
+
+def test_functions_become_tools_in_order():
+    assert list(tools_by_name([search, measure])) == ["search", "measure"]

@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+
+from sureact.agent.trace import TraceWriter, read_trace
+from sureact.errors import TraceError
+
+
+def test_records_are_readable_while_the_file_is_still_open(tmp_path: Path):
+    writer = TraceWriter(tmp_path / "new" / "run.jsonl")
+    writer.write("thought", text="é\n", value={1, 2}, thing=object)
+    records = read_trace(tmp_path / "new" / "run.jsonl")
+    assert records[0]["type"] == "thought"
+    assert records[0]["text"] == "é\n"
+    writer.close()
+
+
+def test_a_file_is_appended_to(tmp_path: Path):
+    for index in range(2):
+        writer = TraceWriter(tmp_path / "run.jsonl")
+        writer.write("header", number=index)
+        writer.close()
+    assert [record["number"] for record in read_trace(tmp_path / "run.jsonl")] == [0, 1]
+
+
+def test_a_last_line_that_was_cut_off_is_left_out(tmp_path: Path):
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"type": "header"}\n{"type": "thou')
+    assert [record["type"] for record in read_trace(path)] == ["header"]
+
+
+@pytest.mark.parametrize("text", ["nonsense\n", "5\n", '{"no": "type"}\n'])
+def test_damage_is_named_with_path_and_line(tmp_path: Path, text: str):
+    path = tmp_path / "run.jsonl"
+    path.write_text(text)
+    with pytest.raises(TraceError, match=r"run\.jsonl, line 1"):
+        read_trace(path)
+
+
+def test_paths_that_cannot_be_used_are_named(tmp_path: Path):
+    with pytest.raises(TraceError, match="cannot be written"):
+        TraceWriter(tmp_path)
+    with pytest.raises(TraceError, match="cannot be read"):
+        read_trace(tmp_path / "none.jsonl")
