@@ -44,7 +44,7 @@ def model_folder() -> Path:
     try:
         return resolve_model(MODEL_NAME, ModelStore()).path
     except ModelNotFoundError as error:
-        pytest.fail(f"{error} Run `sureact pull {MODEL_NAME}`, or set SUREACT_SKIP_MODEL_TESTS=1 to go without.")
+        pytest.fail(f"{error} Set SUREACT_SKIP_MODEL_TESTS=1 to run the tests without it.")
 
 
 def _local_only(connect: Any) -> Any:

@@ -1,0 +1,73 @@
+"""Sampling parameters are greedy unless told otherwise, and refuse what cannot be honored."""
+
+from typing import Any
+
+import pytest
+
+from sureact.errors import ConfigError
+from sureact.sampling_params import SamplingParams
+
+
+def test_the_default_is_greedy_without_stops() -> None:
+    params = SamplingParams()
+    assert params.is_greedy
+    assert (params.stop_texts, params.stop_token_ids) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("stop", "texts", "token_ids"),
+    [
+        ("END", ("END",), ()),
+        (7, (), ((7,),)),
+        (["a", "b"], ("a", "b"), ()),
+        ([[1, 2], [3]], (), ((1, 2), (3,))),
+        (["a", 5, [6, 7]], ("a",), ((5,), (6, 7))),
+    ],
+)
+def test_stops_are_given_as_texts_ids_or_sequences(
+    stop: Any, texts: tuple[str, ...], token_ids: tuple[tuple[int, ...], ...]
+) -> None:
+    params = SamplingParams(stop=stop)
+    assert params.stop_texts == texts
+    assert params.stop_token_ids == token_ids
+
+
+def test_later_changes_to_the_given_stops_do_not_matter() -> None:
+    stops = ["a"]
+    params = SamplingParams(stop=stops)
+    stops.append("b")
+    assert params.stop_texts == ("a",)
+    assert hash(params) == hash(SamplingParams(stop=["a"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_tokens", 0),
+        ("max_tokens", -1),
+        ("min_tokens", -1),
+        ("min_tokens", 513),
+        ("temperature", -0.1),
+        ("temperature", float("nan")),
+        ("temperature", float("inf")),
+        ("top_k", -1),
+        ("top_p", 0.0),
+        ("top_p", 1.1),
+        ("min_p", -0.1),
+        ("presence_penalty", 2.1),
+        ("frequency_penalty", -2.1),
+        ("repetition_penalty", 0.0),
+        ("n", 0),
+        ("n", 2),
+        ("logprobs", 21),
+        ("stop", ""),
+        ("stop", [[]]),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=name):
+        SamplingParams(**{name: value})  # pyright: ignore[reportArgumentType]
+
+
+def test_several_completions_need_a_temperature() -> None:
+    assert SamplingParams(n=2, temperature=0.7).n == 2
