@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -114,4 +115,6 @@ def _write(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str
         _logger.warning(
             "Quantized weights could not be kept in %s (%s); each start quantizes anew.", path.parent, error
         )
-        unfinished.unlink(missing_ok=True)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()

@@ -1,0 +1,106 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from sureact.errors import ConfigError
+from sureact.weights.load_weights import Quantization, load_weights
+from sureact.weights.model_config import read_model_config
+from sureact_kernels.linear import DenseWeight, Int4Weight, Int8Weight, LinearWeight
+
+SaveTinyModel = Callable[..., Path]
+MOE: dict[str, Any] = {"num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "head_dim": 8}
+
+
+def _load(
+    folder: Path, quantization: Quantization = "none", dtype: torch.dtype = torch.float32
+) -> dict[str, torch.Tensor | LinearWeight]:
+    config = read_model_config(folder)
+    return load_weights(folder, config, dtype=dtype, quantization=quantization, device=torch.device("cpu"))
+
+
+def _dense(weight: torch.Tensor | LinearWeight) -> torch.Tensor:
+    assert isinstance(weight, DenseWeight)
+    return weight.weight
+
+
+def test_joined_projections_hold_the_rows_of_their_parts_in_order(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen2")
+    source = load_file(folder / "model.safetensors")
+    weights = _load(folder)
+    attention = "model.layers.1.self_attn."
+    parts = [source[f"{attention}{p}_proj.weight"] for p in "qkv"]
+    assert torch.equal(_dense(weights["layers.1.qkv"]), torch.cat(parts))
+    bias = weights["layers.1.qkv_bias"]
+    assert isinstance(bias, torch.Tensor)
+    assert torch.equal(bias, torch.cat([source[f"{attention}{p}_proj.bias"] for p in "qkv"]))
+    mlp = [source[f"model.layers.1.mlp.{p}_proj.weight"] for p in ("gate", "up")]
+    assert torch.equal(_dense(weights["layers.1.gate_up"]), torch.cat(mlp))
+
+
+def test_q_k_and_v_may_lie_in_different_shards_in_any_order(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen2")
+    whole = _load(folder)
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    shards = {f"model-{i}.safetensors": sorted(tensors, reverse=True)[i::3] for i in range(3)}
+    for file, names in shards.items():
+        save_file({name: tensors[name] for name in names}, folder / file)
+    weight_map = {name: file for file, names in shards.items() for name in names}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    assert torch.equal(_dense(_load(folder)["layers.0.qkv"]), _dense(whole["layers.0.qkv"]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_everything_dense_has_the_dtype_that_was_asked_for(dtype: torch.dtype, save_tiny_model: SaveTinyModel) -> None:
+    weights = _load(save_tiny_model("qwen3", head_dim=16), dtype=dtype)
+    tensors = [weight if isinstance(weight, torch.Tensor) else _dense(weight) for weight in weights.values()]
+    assert {tensor.dtype for tensor in tensors} == {dtype}
+
+
+def test_a_tied_dense_head_shares_the_embedding(save_tiny_model: SaveTinyModel) -> None:
+    weights = _load(save_tiny_model("qwen3", head_dim=16, tie_word_embeddings=True), dtype=torch.bfloat16)
+    embedding = weights["embedding"]
+    assert isinstance(embedding, torch.Tensor)
+    assert _dense(weights["lm_head"]).data_ptr() == embedding.data_ptr()
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_quantized_head_is_made_from_the_embedding_or_its_own_weights(
+    tied: bool, save_tiny_model: SaveTinyModel
+) -> None:
+    folder = save_tiny_model("qwen3", head_dim=16, tie_word_embeddings=tied)
+    source = load_file(folder / "model.safetensors")["model.embed_tokens.weight" if tied else "lm_head.weight"]
+    weights = _load(folder, "int8", torch.bfloat16)
+    head, embedding = weights["lm_head"], weights["embedding"]
+    assert isinstance(head, Int8Weight)
+    assert isinstance(embedding, torch.Tensor)
+    values = head.weight.float() * head.scales.float()[:, None]
+    torch.testing.assert_close(values, source, rtol=0, atol=float(head.scales.max()))
+
+
+def test_a_router_and_a_shape_that_int4_does_not_take_stay_dense(save_tiny_model: SaveTinyModel) -> None:
+    weights = _load(save_tiny_model("qwen3_moe", vocab_size=40, **MOE), "int4", torch.bfloat16)
+    assert isinstance(weights["layers.0.router"], DenseWeight)
+    assert isinstance(weights["layers.0.experts.2.down"], Int4Weight)
+    assert isinstance(weights["lm_head"], DenseWeight)
+    assert _dense(weights["lm_head"]).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("quantization", ["none", "int8", "int4"])
+def test_the_names_do_not_depend_on_the_quantization(
+    quantization: Quantization, save_tiny_model: SaveTinyModel
+) -> None:
+    folder = save_tiny_model("qwen2", tie_word_embeddings=True)
+    assert _load(folder, quantization, torch.bfloat16).keys() == _load(folder).keys()
+
+
+def test_int4_on_another_device_is_refused(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen2")
+    config = read_model_config(folder)
+    with pytest.raises(ConfigError, match="CPU only"):
+        load_weights(folder, config, dtype=torch.bfloat16, quantization="int4", device=torch.device("cuda"))

@@ -1,0 +1,118 @@
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from sureact.errors import CheckpointError
+from sureact.weights import quantized_cache
+from sureact.weights.checkpoint import Checkpoint
+from sureact.weights.model_config import read_model_config
+from sureact.weights.parameter_names import map_parameters
+from sureact.weights.quantized_cache import QuantizedWeight, quantized_weights
+from sureact_kernels.linear import Int4Weight, Int8Weight
+
+SaveTinyModel = Callable[..., Path]
+
+
+def _quantized(folder: Path, quantization: Literal["int8", "int4"] = "int8") -> dict[str, QuantizedWeight]:
+    checkpoint = Checkpoint(folder)
+    return quantized_weights(checkpoint, map_parameters(read_model_config(folder), checkpoint), quantization)
+
+
+def _fail(weight: torch.Tensor) -> Int8Weight:
+    pytest.fail(f"quantized {weight.shape} anew")
+
+
+@pytest.mark.parametrize(("quantization", "kind"), [("int8", Int8Weight), ("int4", Int4Weight)])
+def test_linear_matrices_are_quantized_and_nothing_else(
+    quantization: Literal["int8", "int4"], kind: type, save_tiny_model: SaveTinyModel
+) -> None:
+    quantized = _quantized(save_tiny_model("qwen2", num_hidden_layers=1), quantization)
+    assert set(quantized) == {"layers.0.qkv", "layers.0.o", "layers.0.gate_up", "layers.0.down", "lm_head"}
+    assert all(isinstance(weight, kind) for weight in quantized.values())
+
+
+def test_the_second_start_reads_the_file(save_tiny_model: SaveTinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_tiny_model("qwen2")
+    first = _quantized(folder)
+    assert (folder / "quantized" / "int8-v1.safetensors").is_file()
+    assert len(os.listdir(folder / "quantized")) == 1
+    monkeypatch.setattr(quantized_cache, "quantize_int8", _fail)
+    second = _quantized(folder)
+    assert first.keys() == second.keys()
+    one, two = first["lm_head"], second["lm_head"]
+    assert isinstance(one, Int8Weight)
+    assert isinstance(two, Int8Weight)
+    assert torch.equal(one.weight, two.weight)
+
+
+def test_changed_weights_are_quantized_anew(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen2")
+    before = _quantized(folder)["lm_head"]
+    tensors = load_file(folder / "model.safetensors")
+    tensors["lm_head.weight"] = torch.full_like(tensors["lm_head.weight"], 2.0)
+    save_file(tensors, folder / "model.safetensors")
+    os.utime(folder / "model.safetensors", ns=(1, 1))
+    after = _quantized(folder)["lm_head"]
+    assert isinstance(before, Int8Weight)
+    assert isinstance(after, Int8Weight)
+    assert not torch.equal(before.scales, after.scales)
+
+
+def test_another_kind_of_cpu_quantizes_anew(save_tiny_model: SaveTinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_tiny_model("qwen2")
+    _quantized(folder)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "OTHER")
+    monkeypatch.setattr(quantized_cache, "quantize_int8", _fail)
+    with pytest.raises(pytest.fail.Exception, match="anew"):
+        _quantized(folder)
+
+
+def test_a_damaged_file_is_replaced(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen2")
+    _quantized(folder)
+    path = folder / "quantized" / "int8-v1.safetensors"
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-10])
+    _quantized(folder)
+    assert path.stat().st_size == size
+
+
+def test_a_folder_that_cannot_be_written_costs_a_notice_only(
+    save_tiny_model: SaveTinyModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = save_tiny_model("qwen2")
+    (folder / "quantized").write_text("in the way, as a read-only folder would be, for root too")
+    with caplog.at_level(logging.WARNING):
+        quantized = _quantized(folder)
+    assert "could not be kept" in caplog.text
+    assert "lm_head" in quantized
+
+
+def test_an_interrupted_write_leaves_nothing_behind(
+    save_tiny_model: SaveTinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    folder = save_tiny_model("qwen2")
+    monkeypatch.setattr("safetensors.torch.save_file", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _quantized(folder)
+    assert os.listdir(folder / "quantized") == []
+
+
+def test_weights_that_are_not_numbers_are_refused(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen2")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["lm_head.weight"][3, 4] = torch.nan
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match="lm_head hold NaN"):
+        _quantized(folder)
+    assert not (folder / "quantized").exists()
