@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from sureact.agent.trajectory import Trajectory
+
 if TYPE_CHECKING:
-    from sureact.agent.trajectory import Trajectory
     from sureact.outputs import StepOutput
 
 TerminationReason = Literal["finish", "max_iters", "context", "max_tokens"]
@@ -75,8 +76,8 @@ class Record(Mapping[str, Any]):
 class Prediction(Record):
     """The outputs of a module, and how they came about."""
 
-    trajectory: Trajectory | None
-    """The steps of an agent; None for modules that take none."""
+    trajectory: Trajectory
+    """The steps of an agent; empty for modules that take none."""
     termination_reason: TerminationReason
     usage: RunUsage
 
@@ -90,7 +91,7 @@ class Prediction(Record):
     ) -> None:
         super().__init__(outputs)
         self.usage = usage
-        self.trajectory = trajectory
+        self.trajectory = trajectory or Trajectory()
         self.termination_reason = termination_reason
 
 

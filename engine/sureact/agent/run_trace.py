@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from sureact import __version__
 from sureact.agent.tool_notation import function_notation
 from sureact.agent.trace import TRACE_VERSION, TraceWriter
 
@@ -48,6 +49,7 @@ class RunTrace:
         self._write(
             "header",
             version=TRACE_VERSION,
+            sureact_version=__version__,
             model=model,
             prompt_format=prompt_format,
             tools=[function_notation(tool)["function"] for tool in tools.values()],

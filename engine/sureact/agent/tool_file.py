@@ -38,11 +38,14 @@ def _run(file: Path) -> ModuleType:
         raise ToolDefinitionError(f"{file} is not a Python file; its name must end in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # annotations written as text are looked up there
+    sys.path.insert(0, str(file.parent))  # as `python FILE` does, so that a file can import its neighbors
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # a user's file may raise anything; each is the same to the caller
         del sys.modules[name]
         raise ToolDefinitionError(f"{_place(error, file)}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(file.parent))
     return module
 
 

@@ -10,7 +10,7 @@ def test_predict_gives_typed_outputs_in_one_generation():
     model = ScriptedModel(['{"city": "Rome", "sizes": [1, 2]}'])
     prediction = Predict("question -> city, sizes: list[int]", lm=model)(question="Where?")
     assert (prediction.city, prediction.sizes) == ("Rome", [1, 2])
-    assert prediction.trajectory is None
+    assert prediction.trajectory.steps == []
     assert prediction.usage.num_generations == 1
     assert "question: Where?" in model.sessions[0].text
     assert model.sessions[0].is_closed

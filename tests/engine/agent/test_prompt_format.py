@@ -22,7 +22,6 @@ def test_a_finished_step_is_rendered_as_the_run_built_it(name: str):
     lm = ScriptedModel([*CALLS[name], '{"reasoning": "", "answer": "a"}'])
     react = ReAct("q -> answer", [Tool(lambda: "seen", name="look", desc="")], lm=lm, prompt_format=name)
     prediction = react(q="?")
-    assert prediction.trajectory is not None
     rendered = react.prompt_format.opening({"q": "?"})
     for step in prediction.trajectory.steps:
         rendered += react.prompt_format.step(step)

@@ -66,7 +66,6 @@ def test_a_run_gives_typed_outputs_and_the_trajectory_of_dspy():
     assert prediction.answer == 3
     assert prediction.reasoning == "added"
     assert prediction.termination_reason == "finish"
-    assert prediction.trajectory is not None
     assert dict(prediction.trajectory) == {
         "thought_0": "I use add.",
         "tool_name_0": "add",
@@ -86,7 +85,6 @@ def test_the_context_only_grows_and_is_prefilled_once():
     (session,) = react.lm.sessions
     assert session.is_closed
     # Every later generation finds all but the newly appended tokens in the cache.
-    assert prediction.trajectory is not None
     second = prediction.trajectory.steps[1]
     new_text = "Observation: 3\nThought:"
     assert second.prompt_tokens - second.cached_tokens == len(new_text)
@@ -110,7 +108,6 @@ def test_nothing_but_a_valid_call_can_be_decoded(call: str):
 
 def test_an_error_is_an_observation_and_the_run_goes_on():
     prediction = agent([*step("fail", reason="no such town"), *FINISH])(question="?")
-    assert prediction.trajectory is not None
     failed = prediction.trajectory.steps[0]
     assert failed.observation == "Execution error in fail: ValueError: no such town"
     assert failed.is_error
@@ -145,7 +142,6 @@ def test_a_repeated_call_is_run_only_where_allowed(on_repeat: str, repeatable: b
     react = agent([*step("count", x=1), *step("count", x=1), *FINISH], tools=[tool], on_repeat=on_repeat)
     prediction = react(question="?")
     assert counter.calls == calls
-    assert prediction.trajectory is not None
     second = prediction.trajectory.steps[1]
     assert second.is_repeat == (calls == 1)
     assert ("repeats step 1" in second.observation) == (calls == 1)
@@ -186,7 +182,6 @@ def test_a_full_context_drops_the_oldest_steps_and_says_so():
     assert truncated
     assert truncated[0].dropped_steps == (0,)
     assert prediction.answer == 3
-    assert prediction.trajectory is not None
     kept = [kept_step.index for kept_step in prediction.trajectory.steps]
     assert kept == list(range(kept[0], 5))
     assert kept[0] > 0
@@ -229,7 +224,6 @@ def test_a_long_observation_is_cut_with_a_note():
     assert isinstance(react.lm, ScriptedModel)
     react.lm.script = [*step("long", size=5000), *FINISH]
     prediction = react(question="?")
-    assert prediction.trajectory is not None
     observation = prediction.trajectory["observation_0"]
     assert len(observation) <= 300
     assert observation.endswith("of 5,000 characters shown]")
@@ -241,7 +235,6 @@ def test_a_call_that_does_not_end_never_reaches_the_tool():
     prediction = agent(script, limits=SMALL, on_event=events.append)(question="?")
     assert prediction.termination_reason == "max_tokens"
     assert [event.tool_name for event in events if isinstance(event, CallStarted)] == ["add"]
-    assert prediction.trajectory is not None
     assert len(prediction.trajectory.steps) == 1
 
 
@@ -273,7 +266,6 @@ def test_text_in_observations_stays_text(prompt_format: str):
     react = agent([*calls[prompt_format], ANSWER], tools=[tool, fail], prompt_format=prompt_format)
     prediction = react(question="?")
     assert prediction.answer == 3
-    assert prediction.trajectory is not None
     assert [done.tool_name for done in prediction.trajectory.steps] == ["say", "finish"]
     assert isinstance(react.lm, ScriptedModel)
     ids = react.lm.sessions[0].token_ids
@@ -338,7 +330,5 @@ def test_wrong_use_is_refused(build: Callable[[], object], error: type[Exception
 def test_many_runs_on_one_agent_do_not_share_state():
     react = agent([*step("add", a=1), *FINISH, *step("add", a=1), *FINISH])
     first, second = react(question="?"), react(question="?")
-    assert first.trajectory is not None
-    assert second.trajectory is not None
     assert [done.is_repeat for done in second.trajectory.steps] == [False, False]
     assert dict(first.trajectory) == dict(second.trajectory)

@@ -54,3 +54,9 @@ def test_a_file_that_gives_no_tools_says_why(tmp_path: Path, text: str, message:
 def test_a_missing_file_is_named(tmp_path: Path):
     with pytest.raises(ToolDefinitionError, match="no tool file"):
         load_tools(tmp_path / "none.py")
+
+
+def test_a_file_can_import_its_neighbors(tmp_path: Path):
+    (tmp_path / "neighbor_of_my_tools.py").write_text("def a() -> int: return 7\n")
+    path = write(tmp_path, "from neighbor_of_my_tools import a\nTOOLS = [a]\n")
+    assert load_tools(path)[0]() == 7

@@ -1,0 +1,54 @@
+"""An agent answers a question that needs a database, a note and a calculation. Exits 1 when the answer is wrong."""
+
+import sys
+
+from demo_data import amount_after_discount
+from demo_tools import TOOLS
+
+from sureact import Engine, ReAct
+from sureact.agent.events import CallDelta, CallStarted, Event, ObservationReady, ThoughtDelta
+
+MODEL = "qwen2.5-coder-1.5b-instruct"
+CUSTOMER = "Alba"
+QUESTION = (
+    f"How many euros does the customer {CUSTOMER} have to pay for all orders together, after the loyalty discount of "
+    f"{CUSTOMER} that our notes tell is taken off?"
+)
+
+
+def show(event: Event) -> None:
+    """Print thoughts and calls as they are decoded, and observations when they are there."""
+    match event:
+        case ThoughtDelta(text=text) | CallDelta(text=text):
+            print(text, end="", flush=True)
+        case CallStarted(step_index=index, tool_name=name):
+            print(f"[step {index + 1} runs {name}]")
+        case ObservationReady(observation=observation):
+            print(f"Observation: {observation}\n", flush=True)
+        case _:
+            pass
+
+
+def main() -> int:
+    """Run the agent, print its answer and the speed, and check the answer against the data."""
+    print(f"Loading {MODEL} ...", flush=True)
+    engine = Engine(MODEL)
+    agent = ReAct("question: str -> amount_in_euros: float", TOOLS, lm=engine, max_iters=10, on_event=show)
+    print(f"Question: {QUESTION}\n")
+    prediction = agent(question=QUESTION)
+    engine.close()
+
+    usage, expected = prediction.usage, amount_after_discount(CUSTOMER)
+    print(f"Answer: {prediction.amount_in_euros:.2f} euros ({prediction.reasoning})\n")
+    print(f"{usage.completion_tokens} tokens generated, {usage.tokens_per_s:.1f} per second while decoding")
+    print(f"{usage.cached_tokens} of {usage.prompt_tokens} prompt tokens reused from the cache")
+    print(f"{usage.seconds:.1f} seconds, of which {usage.prefill_s:.1f} reading and {usage.decode_s:.1f} decoding")
+    if abs(prediction.amount_in_euros - expected) >= 0.01:
+        print(f"WRONG: the data says {expected:.2f} euros.")
+        return 1
+    print(f"Right: the data says {expected:.2f} euros.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

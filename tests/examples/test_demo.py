@@ -1,0 +1,45 @@
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from sureact.agent.scripted_model import ScriptedModel
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CALLS = [
+    ("query_database", '{"sql": "SELECT SUM(quantity * unit_price) FROM orders WHERE customer = \'Alba\'"}'),
+    ("search_files", '{"text": "discount"}'),
+    ("calculator", '{"expression": "324.0 * 0.92"}'),
+    ("finish", "{}"),
+]
+
+
+class ClosingModel(ScriptedModel):
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture
+def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return importlib.import_module("demo")
+
+
+def script(amount: float) -> list[str]:
+    steps = [text for name, args in CALLS for text in (f" I use {name}.\n", f"Action: {name}\nArguments: {args}\n")]
+    return [*steps, f'{{"reasoning": "8 percent off", "amount_in_euros": {amount}}}']
+
+
+@pytest.mark.parametrize(("amount", "code"), [(298.08, 0), (324.0, 1)])
+def test_the_demo_checks_its_own_answer(
+    demo: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], amount: float, code: int
+):
+    monkeypatch.setattr(demo, "Engine", lambda name: ClosingModel(script(amount)))  # pyright: ignore
+    assert demo.main() == code
+    shown = capsys.readouterr().out
+    assert "Observation: [[324.0]]" in shown
+    assert "Observation: 298.08" in shown
+    assert ("WRONG" in shown) == bool(code)
+    assert "prompt tokens reused" in shown
