@@ -1,0 +1,82 @@
+"""Settings of the engine: what the user asks for, and what it resolves to on this machine."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sureact.errors import ConfigError
+
+Quantization = Literal["none", "int8", "int4"]
+Dtype = Literal["float32", "bfloat16", "float16"]
+Determinism = Literal["strict", "fast"]
+
+BLOCK_SIZE = 128
+"""Tokens per KV block, and the length of one partial sum of attention."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """What the user asks for. Every `auto` or None is resolved once, when the engine starts.
+
+    Raises:
+        ConfigError: a value is not allowed.
+    """
+
+    model: str
+    """Catalogue name, folder of safetensors, `.gguf` file, or hub id that is on this disk."""
+    quantization: Literal["auto", "none", "int8", "int4"] = "auto"
+    """Form of the weight matrices: `none` keeps the dtype; `auto` is int8 on a CPU and none on a GPU."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Dtype of activations, norms and the KV cache; `auto` is bfloat16."""
+    device: str = "auto"
+    """`cpu`, `cuda`, `cuda:1`, ...; `auto` is the first GPU if there is one."""
+    determinism: Determinism = "strict"
+    """`strict`: tokens do not depend on what else runs, on chunks or on cache hits. `fast`: prompts are computed with
+    products that may sum in another order, so a cached and a recomputed prompt may differ in the last bits."""
+    max_model_len: int | None = None
+    """Longest context in tokens; None takes the model's own, as far as the KV cache holds it."""
+    kv_cache_gb: float | None = None
+    """Memory for keys and values, in 10^9 bytes; None takes a quarter of the free memory on a CPU and nine tenths of
+    what the weights leave on a GPU, at most what 16 contexts of full length need."""
+    max_running_requests: int = 16
+    """Requests that decode together; more wait."""
+    prefill_chunk_len: int = 512
+    """Most prompt tokens computed in one step."""
+    num_threads: int | None = None
+    """CPU threads; None takes one per physical core."""
+
+    def __post_init__(self) -> None:
+        """Validate what can be judged without looking at the machine."""
+        _require_choice("quantization", self.quantization, ("auto", *get_args(Quantization)))
+        _require_choice("dtype", self.dtype, ("auto", *get_args(Dtype)))
+        _require_choice("determinism", self.determinism, get_args(Determinism))
+        for name in ("max_model_len", "max_running_requests", "prefill_chunk_len", "num_threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; it must be at least 1.")
+        if self.kv_cache_gb is not None and self.kv_cache_gb <= 0:
+            raise ConfigError(f"kv_cache_gb is {self.kv_cache_gb}; it must be above 0.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedConfig:
+    """What runs: every setting of `EngineConfig` with its value on this machine."""
+
+    model_name: str
+    architecture: str
+    quantization: Quantization
+    dtype: Dtype
+    device: str
+    determinism: Determinism
+    max_model_len: int
+    num_kv_blocks: int
+    kv_cache_bytes: int
+    max_running_requests: int
+    prefill_chunk_len: int
+    num_threads: int
+    notices: tuple[str, ...] = ()
+    """What was not done as asked or is slower than it could be, and why."""
+
+
+def _require_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}.")

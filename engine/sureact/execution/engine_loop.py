@@ -1,0 +1,214 @@
+"""The thread that runs the model: takes requests from any thread, computes step after step, hands out tokens."""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+
+from sureact.errors import OutOfMemoryError, RequestAbortedError
+from sureact.execution.model_runner import ModelRunner
+from sureact.execution.sampler import PickedToken, Sampler
+from sureact.kv_cache.paged_cache import PagedCache
+from sureact.scheduling.batch import Batch, ScheduledRequest
+from sureact.scheduling.request import Request
+from sureact.scheduling.scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStats:
+    """What the engine did since it started."""
+
+    num_requests: int = 0
+    prefill_tokens: int = 0
+    decode_tokens: int = 0
+    cached_tokens: int = 0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    mask_s: float = 0.0
+    num_evictions: int = 0
+    kv_blocks_used: int = 0
+    kv_blocks_total: int = 0
+
+    @property
+    def decode_tokens_per_s(self) -> float:
+        """Decoded tokens per second of decoding."""
+        return self.decode_tokens / self.decode_s if self.decode_s else 0.0
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        """Prompt tokens computed per second of prefilling."""
+        return self.prefill_tokens / self.prefill_s if self.prefill_s else 0.0
+
+
+class EngineLoop:
+    """Owns the order of steps. `lock` guards the cache's and the scheduler's books; the forward pass runs without."""
+
+    def __init__(self, scheduler: Scheduler, runner: ModelRunner, sampler: Sampler, cache: PagedCache) -> None:
+        self.lock = threading.RLock()
+        self._scheduler = scheduler
+        self._runner = runner
+        self._sampler = sampler
+        self._cache = cache
+        self._stats = EngineStats()
+        self._wake = threading.Condition(self.lock)
+        self._is_closed = False
+        self._is_stepping = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def stats(self) -> EngineStats:
+        """A snapshot of the counters."""
+        with self.lock:
+            total, free = self._cache.num_blocks_total, self._cache.num_blocks_free
+            return replace(
+                self._stats,
+                num_evictions=self._cache.num_evictions,
+                kv_blocks_used=total - free,
+                kv_blocks_total=total,
+            )
+
+    def submit(self, request: Request) -> None:
+        """Queue a request.
+
+        Raises:
+            RequestAbortedError: the engine is closed.
+        """
+        with self._wake:
+            if self._is_closed:
+                raise _closed()
+            self._scheduler.add(request)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="sureact-engine", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+
+    def abort(self, request: Request) -> None:
+        """End a request where it stands; return when its memory is free, which is after the step that runs now."""
+        with self._wake:
+            request.is_abort_wanted = True
+            if not self._is_stepping:
+                self._drop_aborted()
+            while self._scheduler.holds(request):
+                self._wake.wait()
+
+    def close(self) -> None:
+        """Fail what is left, after the step that runs, and end the thread."""
+        with self._wake:
+            self._is_closed = True
+            self._wake.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        with self.lock:
+            for request in self._scheduler.requests():
+                request.fail(_closed())
+                self._retire(request)
+            self._wake.notify_all()
+
+    def step(self) -> bool:
+        """Run one step if there is work.
+
+        Returns:
+            Whether anything ran.
+        """
+        with self.lock:
+            self._drop_aborted()
+            batch = self._scheduler.schedule()
+            if batch is None:
+                return False
+            self._is_stepping = True
+        start = time.perf_counter()
+        picked = self._compute(batch)
+        with self._wake:
+            self._is_stepping = False
+            self._count(batch, time.perf_counter() - start)
+            for entry, token in zip(batch.entries, picked, strict=True):
+                self._advance(entry, token)
+            self._drop_aborted()
+        return True
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._scheduler.has_work and not self._is_closed:
+                    self._wake.wait()
+                if self._is_closed:
+                    return
+            self.step()
+
+    def _compute(self, batch: Batch) -> list[PickedToken | Exception | None]:
+        """Run the pass and pick tokens: one result per entry, None where the prompt goes on."""
+        ending = [entry.request for entry in batch.entries if entry.is_last_chunk]
+        try:
+            picked = iter(self._sampler.pick(self._runner.run(batch), ending))
+        except Exception as error:  # a failed pass ends its requests, never the engine
+            return [_as_request_error(error)] * len(batch.entries)
+        return [next(picked) if entry.is_last_chunk else None for entry in batch.entries]
+
+    def _advance(self, entry: ScheduledRequest, token: PickedToken | Exception | None) -> None:
+        request = entry.request
+        if isinstance(token, Exception):
+            request.fail(token)
+        else:
+            request.sequence.num_cached = entry.end
+            if token is not None:
+                self._accept(request, token)
+        if request.is_done:
+            self._retire(request)
+
+    def _accept(self, request: Request, token: PickedToken) -> None:
+        try:
+            request.accept(token.token_id, token.logprobs)
+        except Exception as error:  # a constraint that raises ends its own request only
+            request.fail(error)
+
+    def _drop_aborted(self) -> None:
+        for request in self._scheduler.requests():
+            if request.is_abort_wanted:
+                request.abort()
+                self._retire(request)
+        self._wake.notify_all()
+
+    def _retire(self, request: Request) -> None:
+        """Cut a finished request's sequence to what remains of its text and give back what it does not need."""
+        num_kept = len(request.finished.kept_ids) if request.finished is not None else 0
+        self._cache.truncate(request.sequence, request.num_prompt_tokens + num_kept)
+        self._scheduler.remove(request)
+        request.retire()
+        stats = self._stats
+        self._stats = replace(
+            stats,
+            num_requests=stats.num_requests + 1,
+            cached_tokens=stats.cached_tokens + request.num_cached_at_start,
+            mask_s=stats.mask_s + request.seconds.mask,
+        )
+
+    def _count(self, batch: Batch, seconds: float) -> None:
+        stats = self._stats
+        prefill = sum(entry.num_tokens for entry in batch.entries if entry.is_prefill)
+        decode = sum(1 for entry in batch.entries if not entry.is_prefill)
+        for entry in batch.entries:
+            if entry.is_prefill:
+                entry.request.seconds.prefill += seconds
+            else:
+                entry.request.seconds.decode += seconds
+        self._stats = replace(
+            stats,
+            prefill_tokens=stats.prefill_tokens + prefill,
+            decode_tokens=stats.decode_tokens + decode,
+            prefill_s=stats.prefill_s + (seconds if prefill else 0),
+            decode_s=stats.decode_s + (0 if prefill else seconds),
+        )
+
+
+def _as_request_error(error: Exception) -> Exception:
+    is_out_of_memory = isinstance(error, MemoryError) or "alloc" in str(error) or "out of memory" in str(error).lower()
+    if not is_out_of_memory:
+        return error
+    failed = OutOfMemoryError(
+        f"The forward pass ran out of memory ({error}). Lower prefill_chunk_len, kv_cache_gb or the prompt's length."
+    )
+    failed.__cause__ = error
+    return failed
+
+
+def _closed() -> RequestAbortedError:
+    return RequestAbortedError("The engine is closed. Open a new one and ask again.")

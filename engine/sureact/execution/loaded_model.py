@@ -1,0 +1,193 @@
+"""From an `EngineConfig` to a model in memory: finds the files, resolves every `auto`, sizes the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from sureact.catalog.resolve import model_folder, resolve_model
+from sureact.catalog.store import ModelStore
+from sureact.config import BLOCK_SIZE, Dtype, EngineConfig, Quantization, ResolvedConfig
+from sureact.errors import ConfigError, UnsupportedModelError
+from sureact.execution.memory import GIGABYTE, CacheSize, KVShape, cache_size, free_bytes, weight_bytes
+from sureact.execution.model_runner import ModelRunner, PagedModelRunner
+from sureact.execution.settings import (
+    dtype_name,
+    num_physical_cores,
+    resolve_device,
+    resolve_dtype,
+    resolve_quantization,
+)
+from sureact.execution.transformers_runner import TransformersRunner
+from sureact.kv_cache.paged_cache import PagedCache
+from sureact.kv_cache.storage import KVStorage
+from sureact.models.registry import build_model
+from sureact.tokens.tokenizer import Tokenizer
+from sureact.weights.config_json import read_float, read_json_object
+from sureact.weights.device_placement import load_transformers_model, native_support
+from sureact.weights.gguf_conversion import convert_gguf
+from sureact.weights.load_weights import load_weights
+from sureact.weights.model_config import read_model_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model that is ready to run."""
+
+    config: ResolvedConfig
+    tokenizer: Tokenizer
+    runner: ModelRunner
+    cache: PagedCache
+    repetition_penalty: float
+    """The checkpoint's own, 1 if it has none."""
+
+
+def load_model(config: EngineConfig, progress: Callable[[str], None] | None = None) -> LoadedModel:
+    """Load what `config` asks for.
+
+    Args:
+        config: settings.
+        progress: told of slow steps, such as the one conversion of a GGUF file.
+
+    Raises:
+        SureactError: see `Engine`.
+    """
+    store = ModelStore()
+    location = resolve_model(config.model, store)
+    folder = model_folder(location, store, convert=convert_gguf, progress=progress)
+    device = resolve_device(config.device)
+    num_threads = config.num_threads or num_physical_cores()
+    torch.set_num_threads(num_threads)
+    reason = native_support(folder) or _too_large(folder, config, device)
+    parts = _load_native(folder, config, device) if reason is None else _load_foreign(folder, config, device, reason)
+    penalty = _repetition_penalty(folder)
+    notices = parts.notices
+    if penalty != 1:
+        notices += (f"The checkpoint asks for repetition_penalty={penalty}; it applies unless a request sets its own.",)
+    resolved = ResolvedConfig(
+        model_name=location.name,
+        architecture=parts.architecture,
+        quantization=parts.quantization,
+        dtype=parts.dtype,
+        device=str(device),
+        determinism=config.determinism,
+        max_model_len=parts.cache_size.max_model_len,
+        num_kv_blocks=parts.cache_size.num_blocks,
+        kv_cache_bytes=parts.cache_size.num_bytes,
+        max_running_requests=config.max_running_requests,
+        prefill_chunk_len=config.prefill_chunk_len,
+        num_threads=num_threads,
+        notices=notices,
+    )
+    cache = PagedCache(parts.cache_size.num_blocks, BLOCK_SIZE)
+    return LoadedModel(resolved, parts.tokenizer, parts.runner, cache, penalty)
+
+
+def _too_large(folder: Path, config: EngineConfig, device: torch.device) -> str | None:
+    """Say why the weights do not fit on the device, None if they do."""
+    quantization = resolve_quantization(config.quantization, device)
+    needed = weight_bytes(folder, quantization, resolve_dtype(config.dtype, quantization))
+    free = free_bytes(device)
+    if needed <= free:
+        return None
+    return (
+        f"Its weights need about {needed / GIGABYTE:.1f} GB as {quantization}; {free / GIGABYTE:.1f} GB are free on "
+        f"{device}."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What depends on whether the model is ours or transformers'."""
+
+    architecture: str
+    quantization: Quantization
+    dtype: Dtype
+    tokenizer: Tokenizer
+    runner: ModelRunner
+    cache_size: CacheSize
+    notices: tuple[str, ...] = ()
+
+
+def _load_native(folder: Path, config: EngineConfig, device: torch.device) -> _Parts:
+    model_config = read_model_config(folder)
+    quantization = resolve_quantization(config.quantization, device)
+    dtype = resolve_dtype(config.dtype, quantization)
+    tokenizer = Tokenizer(folder, num_logits=model_config.vocab_size)
+    tensors = load_weights(folder, model_config, dtype=dtype, quantization=quantization, device=device)
+    shape = KVShape(
+        num_layers=model_config.num_layers,
+        num_kv_heads=model_config.num_kv_heads,
+        head_dim=model_config.head_dim,
+        max_position_embeddings=model_config.max_position_embeddings,
+    )
+    size = cache_size(config, dtype, device, shape)
+    model = build_model(model_config, tensors, size.max_model_len)
+    storage = KVStorage(
+        num_layers=model_config.num_layers,
+        num_blocks=size.num_blocks,
+        num_kv_heads=model_config.num_kv_heads,
+        block_size=BLOCK_SIZE,
+        head_dim=model_config.head_dim,
+        dtype=dtype,
+        device=device,
+    )
+    runner = PagedModelRunner(model, storage, block_size=BLOCK_SIZE, is_strict=config.determinism == "strict")
+    return _Parts(
+        architecture=model_config.family,
+        quantization=quantization,
+        dtype=dtype_name(dtype),
+        tokenizer=tokenizer,
+        runner=runner,
+        cache_size=size,
+    )
+
+
+def _load_foreign(folder: Path, config: EngineConfig, device: torch.device, reason: str) -> _Parts:
+    if config.quantization in ("int8", "int4"):
+        raise ConfigError(
+            f"quantization is {config.quantization!r}, which our own models offer; this one runs in transformers: "
+            f"{reason} Use quantization='none'."
+        )
+    dtype = resolve_dtype(config.dtype, "none")
+    model = load_transformers_model(folder, dtype=dtype, device_map="auto" if device.type == "cuda" else str(device))
+    text_config = model.config.get_text_config()
+    num_q_heads = text_config.num_attention_heads
+    shape = KVShape(
+        num_layers=text_config.num_hidden_layers,
+        num_kv_heads=getattr(text_config, "num_key_value_heads", None) or num_q_heads,
+        head_dim=getattr(text_config, "head_dim", None) or text_config.hidden_size // num_q_heads,
+        max_position_embeddings=text_config.max_position_embeddings,
+    )
+    return _Parts(
+        architecture=type(model).__name__,
+        quantization="none",
+        dtype=dtype_name(dtype),
+        tokenizer=Tokenizer(folder, num_logits=_num_logits(model)),
+        runner=TransformersRunner(model),
+        cache_size=cache_size(config, dtype, device, shape),
+        notices=(f"Slow path: the model runs in transformers, one request at a time. {reason}",),
+    )
+
+
+def _repetition_penalty(folder: Path) -> float:
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return 1.0
+    settings = {key: value for key, value in read_json_object(path).items() if value is not None}
+    return read_float(settings, "repetition_penalty", 1.0)
+
+
+def _num_logits(model: PreTrainedModel) -> int:
+    head = model.get_output_embeddings()
+    if head is None:
+        raise UnsupportedModelError(f"{type(model).__name__} has no language-model head; sureact needs a causal model.")
+    return head.weight.shape[0]

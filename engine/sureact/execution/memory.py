@@ -1,0 +1,87 @@
+"""How much memory weights and cache may take, and errors with numbers when it is too little."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import torch
+
+from sureact.config import BLOCK_SIZE, EngineConfig, Quantization
+from sureact.errors import ConfigError, OutOfMemoryError
+from sureact.kv_cache.storage import KVStorage
+
+BITS_PER_WEIGHT = {"int8": 8, "int4": 5}
+"""Bits a weight takes; int4 with its scale and zero per group of 32."""
+
+GIGABYTE = 10**9
+
+
+class KVShape(NamedTuple):
+    """What the size of the cache depends on."""
+
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
+    max_position_embeddings: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSize:
+    """The cache that fits."""
+
+    num_blocks: int
+    num_bytes: int
+    max_model_len: int
+
+
+def free_bytes(device: torch.device) -> int:
+    """Return the memory that is free on `device`."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return psutil.virtual_memory().available
+
+
+def weight_bytes(folder: Path, quantization: Quantization, dtype: torch.dtype) -> int:
+    """Estimate the memory that the weights of a checkpoint of 16-bit files take once loaded."""
+    file_bytes = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    scale = dtype.itemsize / 2 if quantization == "none" else BITS_PER_WEIGHT[quantization] / 16
+    return int(file_bytes * scale)
+
+
+def cache_size(config: EngineConfig, dtype: torch.dtype, device: torch.device, shape: KVShape) -> CacheSize:
+    """Size the cache after the weights are loaded.
+
+    Raises:
+        ConfigError: `max_model_len` is longer than the model's own, or does not fit into `kv_cache_gb`.
+        OutOfMemoryError: not even one block fits.
+    """
+    block_bytes = KVStorage.bytes_per_block(
+        num_layers=shape.num_layers,
+        num_kv_heads=shape.num_kv_heads,
+        block_size=BLOCK_SIZE,
+        head_dim=shape.head_dim,
+        dtype=dtype,
+    )
+    longest = shape.max_position_embeddings
+    if config.max_model_len is not None and config.max_model_len > longest:
+        raise ConfigError(f"max_model_len is {config.max_model_len:,}; the model was trained for {longest:,} tokens.")
+    wanted_len = config.max_model_len or longest
+    blocks_per_context = -(-wanted_len // BLOCK_SIZE)
+    if config.kv_cache_gb is not None:
+        budget = int(config.kv_cache_gb * GIGABYTE)
+    else:
+        share = 0.9 if device.type == "cuda" else 0.25
+        budget = min(int(free_bytes(device) * share), blocks_per_context * 16 * block_bytes)
+    num_blocks = budget // block_bytes
+    if num_blocks < 1:
+        raise OutOfMemoryError(
+            f"The KV cache may take {budget / GIGABYTE:.3f} GB; one block of {BLOCK_SIZE} tokens needs "
+            f"{block_bytes / GIGABYTE:.3f} GB. Raise kv_cache_gb."
+        )
+    if num_blocks < blocks_per_context and config.max_model_len is not None:
+        raise ConfigError(
+            f"max_model_len={config.max_model_len:,} needs {blocks_per_context * block_bytes / GIGABYTE:.2f} GB of KV "
+            f"cache; {budget / GIGABYTE:.2f} GB are given. Lower max_model_len or raise kv_cache_gb."
+        )
+    return CacheSize(num_blocks, num_blocks * block_bytes, min(wanted_len, num_blocks * BLOCK_SIZE))

@@ -1,0 +1,109 @@
+"""Picks the next token of each request from its logits: penalties, mask, argmax or draw, and the constraint's veto."""
+
+import time
+from typing import NamedTuple
+
+import torch
+
+from sureact.constraints.token_bitmask import allocate_token_bitmask, clear_token, legal_bitmask
+from sureact.errors import ConstraintStateError
+from sureact.outputs import StepLogprobs, TokenLogprob
+from sureact.scheduling.request import Request
+from sureact.tokens.vocabulary import Vocabulary
+from sureact_kernels.masked_argmax import masked_argmax
+from sureact_kernels.sample import sample
+
+
+class PickedToken(NamedTuple):
+    """The next token of a request."""
+
+    token_id: int
+    logprobs: StepLogprobs | None
+
+
+class Sampler:
+    """Picks tokens row by row; a row's pick depends on nothing but its logits and its request."""
+
+    def __init__(self, vocabulary: Vocabulary, *, max_rows: int) -> None:
+        self._vocabulary = vocabulary
+        self._bitmask = allocate_token_bitmask(max_rows, vocabulary.num_logits)
+        self._free_mask = legal_bitmask(vocabulary, vocabulary.control_ids)[0]
+
+    def pick(self, logits: torch.Tensor, requests: list[Request]) -> list[PickedToken | Exception]:
+        """Pick one token per row of `logits` `[len(requests), num_logits]`, float32, which may be changed.
+
+        An error that concerns one request stands in its place.
+        """
+        return [self._pick_or_error(logits[row], row, request) for row, request in enumerate(requests)]
+
+    def _pick_or_error(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken | Exception:
+        try:
+            return self._pick(logits, row, request)
+        except Exception as error:  # one request's constraint or logits must not end the others
+            return error
+
+    def _pick(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken:
+        _apply_penalties(logits, request)
+        logprobs = logits.log_softmax(-1) if request.params.logprobs is not None else None
+        mask = self._fill_mask(row, request)
+        token_id = self._choose(logits, mask, request)
+        while request.constraint is not None and not self._is_accepted(request, token_id):
+            clear_token(self._bitmask, row, token_id)
+            token_id = self._choose(logits, mask, request)
+        return PickedToken(token_id, _step_logprobs(logprobs, token_id, request.params.logprobs))
+
+    def _is_accepted(self, request: Request, token_id: int) -> bool:
+        assert request.constraint is not None
+        return request.constraint.check_token(token_id)
+
+    def _fill_mask(self, row: int, request: Request) -> torch.Tensor:
+        """Write what is legal into the request's row of the mask."""
+        start = time.perf_counter()
+        mask = self._bitmask[row]
+        if request.constraint is not None:
+            request.constraint.fill_bitmask(self._bitmask, row)
+        else:
+            mask.copy_(self._free_mask)
+            if not request.may_end:
+                for eos_id in self._vocabulary.eos_ids:
+                    clear_token(self._bitmask, row, eos_id)
+        request.seconds.mask += time.perf_counter() - start
+        return mask
+
+    def _choose(self, logits: torch.Tensor, mask: torch.Tensor, request: Request) -> int:
+        params = request.params
+        if not mask.any():
+            raise ConstraintStateError("Every token that the constraint offered was vetoed; the text cannot go on.")
+        on_device = mask.to(logits.device, non_blocking=True)
+        if params.is_greedy:
+            return int(masked_argmax(logits.unsqueeze(0), on_device.unsqueeze(0)))
+        return sample(
+            logits,
+            on_device,
+            request.draws.random(),
+            temperature=params.temperature,
+            top_k=params.top_k,
+            top_p=params.top_p,
+            min_p=params.min_p,
+        )
+
+
+def _apply_penalties(logits: torch.Tensor, request: Request) -> None:
+    """Change `logits` `[num_logits]` in place as transformers (repetition) and OpenAI (presence, frequency) do."""
+    params = request.params
+    if request.repetition_penalty != 1:
+        seen = torch.tensor(sorted(set(request.sequence.token_ids)), device=logits.device)
+        values = logits[seen]
+        penalty = request.repetition_penalty
+        logits[seen] = torch.where(values > 0, values / penalty, values * penalty)
+    if (params.presence_penalty or params.frequency_penalty) and request.generated_ids:
+        ids, counts = torch.tensor(request.generated_ids, device=logits.device).unique(return_counts=True)
+        logits[ids] -= params.presence_penalty + params.frequency_penalty * counts
+
+
+def _step_logprobs(logprobs: torch.Tensor | None, token_id: int, num_top: int | None) -> StepLogprobs | None:
+    if logprobs is None or num_top is None:
+        return None
+    values, ids = logprobs.topk(num_top)
+    top = tuple(TokenLogprob(i, v) for i, v in zip(ids.tolist(), values.tolist(), strict=True))
+    return StepLogprobs(TokenLogprob(token_id, float(logprobs[token_id])), top)

@@ -1,0 +1,80 @@
+"""What `auto` means on this machine."""
+
+from typing import Literal
+
+import psutil
+import torch
+
+from sureact.config import Dtype, Quantization
+from sureact.errors import ConfigError
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device that `name` (`auto`, `cpu`, `cuda`, `cuda:1`) stands for.
+
+    Raises:
+        ConfigError: the name is no device, or this torch cannot reach it.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"device is {name!r}; it must be auto, cpu, cuda or cuda:N.") from error
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device is {name!r}; sureact runs on cpu and cuda.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            f"device is {name!r}; this torch ({torch.__version__}) sees {torch.cuda.device_count()} CUDA devices. "
+            "Install a CUDA build of torch, or use device='cpu'."
+        )
+    return device
+
+
+def resolve_quantization(asked: str, device: torch.device) -> Quantization:
+    """Return the form of the weight matrices.
+
+    Raises:
+        ConfigError: int8 or int4 on a GPU, whose products are not there yet.
+    """
+    if asked == "auto":
+        return "int8" if device.type == "cpu" else "none"
+    if device.type != "cpu" and asked != "none":
+        raise ConfigError(f"quantization is {asked!r} on {device}; int8 and int4 run on a CPU only. Use none.")
+    if asked == "int8":
+        return "int8"
+    return "int4" if asked == "int4" else "none"
+
+
+_DTYPES: dict[Dtype, torch.dtype] = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+def dtype_name(dtype: torch.dtype) -> Dtype:
+    """Return the name of a dtype as settings spell it."""
+    return next(name for name, candidate in _DTYPES.items() if candidate == dtype)
+
+
+def resolve_dtype(asked: Dtype | Literal["auto"], quantization: Quantization) -> torch.dtype:
+    """Return the dtype of activations and cache.
+
+    Raises:
+        ConfigError: int8 and int4 products take bfloat16 activations only.
+    """
+    if asked == "auto":
+        return torch.bfloat16
+    if quantization != "none" and asked != "bfloat16":
+        raise ConfigError(
+            f"dtype is {asked!r} with quantization {quantization!r}, whose products take bfloat16. "
+            "Use dtype='bfloat16', or quantization='none'."
+        )
+    return _DTYPES[asked]
+
+
+def num_physical_cores() -> int:
+    """Return the cores this process may use, without their hyper-threads: more threads only fight over them."""
+    allowed = len(psutil.Process().cpu_affinity() or [0])
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))

@@ -1,0 +1,61 @@
+"""The slow path's forward pass: transformers' own model, one sequence after another, with its own cache each."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import torch
+
+from sureact.execution.model_runner import ModelRunner
+from sureact.kv_cache.cached_sequence import CachedSequence
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import DynamicCache
+
+    from sureact.scheduling.batch import Batch, ScheduledRequest
+
+
+class TransformersRunner(ModelRunner):
+    """Runs any causal model of transformers. What a sequence has cached is decided here, not by its block table."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        # transformers 5.20 and later call it `cache` and warn at the old name.
+        has_new_name = "cache" in inspect.signature(model.forward).parameters
+        self._cache_argument = "cache" if has_new_name else "past_key_values"
+        self._caches: WeakKeyDictionary[CachedSequence, DynamicCache] = WeakKeyDictionary()
+
+    @torch.inference_mode()
+    def run(self, batch: Batch) -> torch.Tensor:
+        """Run the entries one by one."""
+        rows = [self._run_entry(entry) for entry in batch.entries]
+        return torch.cat(
+            [row for row, entry in zip(rows, batch.entries, strict=True) if entry.is_last_chunk] or rows[:0]
+        )
+
+    def _run_entry(self, entry: ScheduledRequest) -> torch.Tensor:
+        """Compute what the model's cache lacks of the entry's tokens; return the last token's logits `[1, n]`."""
+        sequence = entry.request.sequence
+        cache = self._cache_of_length(sequence, entry.start)
+        token_ids = sequence.token_ids[cache.get_seq_length() : entry.end]
+        input_ids = torch.tensor([token_ids], device=self._model.device)
+        output = self._model(input_ids=input_ids, use_cache=True, logits_to_keep=1, **{self._cache_argument: cache})
+        return output.logits[:, -1].float()
+
+    def _cache_of_length(self, sequence: CachedSequence, num_tokens: int) -> DynamicCache:
+        """Return the sequence's cache, cut to `num_tokens`; a new one where there is none or it cannot be cut."""
+        from transformers.cache_utils import DynamicCache, DynamicLayer
+
+        cache = self._caches.get(sequence)
+        if cache is not None and cache.get_seq_length() > num_tokens:
+            # Sliding windows and recurrent states have forgotten what a cut would need.
+            if all(type(layer) is DynamicLayer for layer in cache.layers):
+                cache.crop(num_tokens)
+            else:
+                cache = None
+        if cache is None:
+            cache = self._caches[sequence] = DynamicCache(config=self._model.config)
+        return cache

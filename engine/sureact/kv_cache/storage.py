@@ -1,0 +1,33 @@
+"""The tensors that hold keys and values."""
+
+import torch
+
+
+class KVStorage:
+    """Keys and values of every layer, `[num_blocks, num_kv_heads, block_size, head_dim]` each."""
+
+    def __init__(
+        self,
+        *,
+        num_layers: int,
+        num_blocks: int,
+        num_kv_heads: int,
+        block_size: int,
+        head_dim: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        """Reserve the memory; on a CPU the system commits it only as blocks are written."""
+        shape = (num_blocks, num_kv_heads, block_size, head_dim)
+        # Zeros, not empty: attention multiplies unused slots by 0, and 0 times NaN is NaN.
+        self.layers = [
+            (torch.zeros(shape, dtype=dtype, device=device), torch.zeros(shape, dtype=dtype, device=device))
+            for _ in range(num_layers)
+        ]
+
+    @staticmethod
+    def bytes_per_block(
+        *, num_layers: int, num_kv_heads: int, block_size: int, head_dim: int, dtype: torch.dtype
+    ) -> int:
+        """Bytes of one block over all layers."""
+        return 2 * num_layers * num_kv_heads * block_size * head_dim * dtype.itemsize

@@ -1,0 +1,26 @@
+"""Cosines and sines of the rotary embedding, computed once per position."""
+
+import torch
+
+
+class RotaryTable:
+    """Angles for positions `0 .. max_model_len - 1`, shared by all layers."""
+
+    __slots__ = ("_cos", "_sin")
+
+    def __init__(self, inv_freq: torch.Tensor, scaling: float, max_model_len: int) -> None:
+        """Tabulate the angles.
+
+        Args:
+            inv_freq: `[head_dim / 2]`, float32, radians per position.
+            scaling: factor of cosine and sine (YaRN's attention factor; 1 elsewhere).
+            max_model_len: positions to tabulate.
+        """
+        positions = torch.arange(max_model_len, dtype=torch.float32, device=inv_freq.device)
+        angles = torch.outer(positions, inv_freq)
+        self._cos = angles.cos() * scaling
+        self._sin = angles.sin() * scaling
+
+    def at(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return cosines and sines `[num_tokens, head_dim / 2]`, float32, at int64 `positions`."""
+        return self._cos.index_select(0, positions), self._sin.index_select(0, positions)

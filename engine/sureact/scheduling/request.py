@@ -1,0 +1,156 @@
+"""One prompt being generated: from admission to the last token, and the way its text travels to the caller."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+from sureact.constraints.constraint import ConstraintState
+from sureact.kv_cache.cached_sequence import CachedSequence
+from sureact.outputs import FinishReason, StepLogprobs, StepOutput, StepTimings, StreamDelta, TokenUsage
+from sureact.sampling_params import SamplingParams
+from sureact.scheduling.generated_text import FinishedText, GeneratedText
+from sureact.tokens.vocabulary import Vocabulary
+
+
+@dataclass(slots=True)
+class Seconds:
+    """Where the time of a request went."""
+
+    prefill: float = 0.0
+    decode: float = 0.0
+    mask: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One generation on a sequence. The engine's thread advances it; any thread may read its deltas or abort it."""
+
+    sequence: CachedSequence
+    params: SamplingParams
+    vocabulary: Vocabulary
+    constraint: ConstraintState | None = None
+    repetition_penalty: float = 1.0
+    num_prompt_tokens: int = 0
+    num_cached_at_start: int = 0
+    seconds: Seconds = field(default_factory=Seconds)
+    finished: FinishedText | None = None
+    is_done: bool = False
+    is_abort_wanted: bool = False
+    draws: random.Random = field(init=False)
+    """The random numbers of this request alone, fixed by its seed whoever runs beside it."""
+    _text: GeneratedText = field(init=False)
+    _logprobs: list[StepLogprobs] = field(init=False, default_factory=list[StepLogprobs])
+    _last_delta: StreamDelta | BaseException | None = field(init=False, default=None)
+    _deltas: SimpleQueue[StreamDelta | BaseException] = field(init=False, default_factory=SimpleQueue)
+
+    def __post_init__(self) -> None:
+        """Begin the text; the tokens in the sequence now are the prompt."""
+        self._text = GeneratedText(self.vocabulary, self.params)
+        self.num_prompt_tokens = len(self.sequence)
+        self.draws = random.Random(self.params.seed)
+
+    @property
+    def generated_ids(self) -> list[int]:
+        """Ids picked, before any cut."""
+        return self._text.token_ids
+
+    @property
+    def max_len(self) -> int:
+        """Tokens that the sequence can reach."""
+        return self.num_prompt_tokens + self.params.max_tokens
+
+    @property
+    def may_end(self) -> bool:
+        """Whether an end-of-sequence token may be picked now."""
+        return self.params.ignore_eos or len(self.generated_ids) >= self.params.min_tokens
+
+    def admit(self) -> None:
+        """Begin to run: at least the last token is computed, since its logits are needed."""
+        self.sequence.is_running = True
+        self.sequence.num_cached = min(self.sequence.num_cached, self.num_prompt_tokens - 1)
+        self.num_cached_at_start = self.sequence.num_cached
+
+    def accept(self, token_id: int, logprobs: StepLogprobs | None) -> None:
+        """Add the picked token; end the request if it ends the text."""
+        self.sequence.token_ids.append(token_id)
+        if logprobs is not None:
+            self._logprobs.append(logprobs)
+        if self._is_eos(token_id):
+            self._text.push(token_id)
+            self._finish("stop", token_id, drop_last_token=not self.params.include_stop)
+            return
+        if self.constraint is not None:
+            self.constraint.accept_token(token_id)
+        text = self._text.push(token_id)
+        if self._text.stop_match is not None:
+            self._finish("stop", self._text.stop_match.stop)
+        elif self.constraint is not None and self.constraint.is_terminated:
+            self._finish("stop", None, text=text)
+        elif len(self.generated_ids) >= self.params.max_tokens:
+            self._finish("length", None, text=text)
+        else:
+            self._deltas.put(StreamDelta(text=text, token_ids=(token_id,)))
+
+    def abort(self) -> None:
+        """End the request where it stands."""
+        if not self.is_done:
+            self._finish("abort", None)
+
+    def fail(self, error: BaseException) -> None:
+        """End the request with an error, which its reader gets."""
+        self.is_done = True
+        self._last_delta = error
+
+    def retire(self) -> None:
+        """Hand out the last delta or the error; the sequence is cut and idle by now, so its reader may use it."""
+        assert self._last_delta is not None, "a request is retired before it is done"
+        self._deltas.put(self._last_delta)
+
+    def deltas(self) -> Iterator[StreamDelta]:
+        """Yield the text as it comes; the last delta carries the output.
+
+        Raises:
+            SureactError: the request failed.
+        """
+        while True:
+            delta = self._deltas.get()
+            if isinstance(delta, BaseException):
+                raise delta
+            yield delta
+            if delta.output is not None:
+                return
+
+    def _is_eos(self, token_id: int) -> bool:
+        return not self.params.ignore_eos and token_id in self.vocabulary.eos_ids
+
+    def _finish(
+        self,
+        reason: FinishReason,
+        stop_reason: str | tuple[int, ...] | int | None,
+        *,
+        text: str = "",
+        drop_last_token: bool = False,
+    ) -> None:
+        self.finished, rest = self._text.finish(drop_last_token=drop_last_token)
+        self.is_done = True
+        last_ids = tuple(self.generated_ids[-1:])
+        output = self._output(reason, stop_reason, self.finished)
+        self._last_delta = StreamDelta(text=text + rest, token_ids=last_ids, output=output)
+
+    def _output(
+        self, reason: FinishReason, stop_reason: str | tuple[int, ...] | int | None, finished: FinishedText
+    ) -> StepOutput:
+        return StepOutput(
+            text=finished.text,
+            token_ids=finished.kept_ids,
+            finish_reason=reason,
+            stop_reason=stop_reason,
+            usage=TokenUsage(
+                prompt_tokens=self.num_prompt_tokens,
+                cached_tokens=self.num_cached_at_start,
+                completion_tokens=len(self.generated_ids),
+            ),
+            timings=StepTimings(prefill_s=self.seconds.prefill, decode_s=self.seconds.decode, mask_s=self.seconds.mask),
+            logprobs=tuple(self._logprobs) if self.params.logprobs is not None else None,
+        )

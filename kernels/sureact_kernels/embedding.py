@@ -1,0 +1,25 @@
+"""Rows of the embedding table."""
+
+import torch
+
+from sureact_kernels.arguments import check_dtype, check_shape
+
+
+def embedding(token_ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Look up one row of `weight` per token.
+
+        out[t] = weight[token_ids[t]]
+
+    Args:
+        token_ids: `[num_tokens]`, int64, each in `[0, vocab_size)`.
+        weight: `[vocab_size, hidden_size]`, any float dtype.
+
+    Returns:
+        `[num_tokens, hidden_size]`, dtype of `weight`, new.
+
+    Raises:
+        KernelInputError: `token_ids` is not one row of int64.
+    """
+    check_shape("embedding", "token_ids", token_ids, (None,))
+    check_dtype("embedding", "token_ids", token_ids, (torch.int64,))
+    return weight.index_select(0, token_ids)

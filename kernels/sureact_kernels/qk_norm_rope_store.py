@@ -1,0 +1,80 @@
+"""What happens to queries, keys and values between their projection and attention."""
+
+from typing import NamedTuple
+
+import torch
+
+from sureact_kernels.arguments import check_shape
+from sureact_kernels.rms_norm import rms_norm
+
+
+class HeadNorm(NamedTuple):
+    """Root-mean-square normalization of each query and key head (Qwen3)."""
+
+    q_weight: torch.Tensor
+    """`[head_dim]`."""
+    k_weight: torch.Tensor
+    """`[head_dim]`."""
+    eps: float
+
+
+def qk_norm_rope_store(
+    qkv: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    head_norm: HeadNorm | None = None,
+) -> torch.Tensor:
+    """Normalize (if asked) and rotate queries and keys, and write keys and values into the paged cache.
+
+    Rotation pairs dimension `d` with `d + head_dim / 2`:
+
+        out[d]                = x[d] * cos[d] - x[d + head_dim / 2] * sin[d]
+        out[d + head_dim / 2] = x[d + head_dim / 2] * cos[d] + x[d] * sin[d]
+
+    in float32, rounded once. Slot `s` is row `s % block_size` of block `s // block_size`.
+
+    Args:
+        qkv: `[num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]`: queries, keys, values.
+        cos: `[num_tokens, head_dim / 2]`, float32, at each token's position.
+        sin: like `cos`.
+        key_cache: `[num_blocks, num_kv_heads, block_size, head_dim]`; written in place.
+        value_cache: like `key_cache`; written in place.
+        slot_mapping: `[num_tokens]`, int64.
+        head_norm: weights for normalizing each head before rotation, or None.
+
+    Returns:
+        Rotated queries, `[num_tokens, num_q_heads, head_dim]`, dtype of `qkv`, new.
+
+    Raises:
+        KernelInputError: `qkv`, `cos` or `slot_mapping` do not fit the cache or each other.
+
+    Source: Su et al. 2021, arXiv:2104.09864.
+    """
+    num_tokens = qkv.shape[0]
+    _, num_kv_heads, block_size, head_dim = key_cache.shape
+    check_shape("qk_norm_rope_store", "cos", cos, (num_tokens, head_dim // 2))
+    check_shape("qk_norm_rope_store", "slot_mapping", slot_mapping, (num_tokens,))
+    heads = qkv.view(num_tokens, -1, head_dim)
+    num_q_heads = heads.shape[1] - 2 * num_kv_heads
+    q, k, v = heads.split((num_q_heads, num_kv_heads, num_kv_heads), dim=1)
+    if head_norm is not None:
+        q = rms_norm(q, head_norm.q_weight, head_norm.eps)
+        k = rms_norm(k, head_norm.k_weight, head_norm.eps)
+        rotated = _rotate(torch.cat((q, k), dim=1), cos, sin)
+    else:
+        rotated = _rotate(heads[:, : num_q_heads + num_kv_heads], cos, sin)
+    blocks = slot_mapping // block_size
+    rows = slot_mapping % block_size
+    key_cache[blocks, :, rows] = rotated[:, num_q_heads:].to(key_cache.dtype)
+    value_cache[blocks, :, rows] = v.to(value_cache.dtype)
+    return rotated[:, :num_q_heads]
+
+
+def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotate `x` `[num_tokens, num_heads, head_dim]` by the angles of its tokens."""
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    first, second = x.float().chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)

@@ -1,0 +1,32 @@
+"""Root-mean-square normalization of rows."""
+
+import torch
+
+from sureact_kernels.arguments import FLOAT_DTYPES, check_dtype, check_shape
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Scale each row of `x` to unit root mean square, then by `weight`.
+
+        out[t, d] = x[t, d] / sqrt(mean_d(x[t] ** 2) + eps) * weight[d]
+
+    Computes in float32; rounds to the dtype of `x` before multiplying by `weight`, as the models were trained.
+
+    Args:
+        x: `[..., hidden_size]`, float16, bfloat16 or float32.
+        weight: `[hidden_size]`, dtype of `x`.
+        eps: added to the mean square, > 0.
+
+    Returns:
+        Shape and dtype of `x`, new.
+
+    Raises:
+        KernelInputError: `weight` does not match the last dimension, or the dtype is not supported.
+
+    Source: Zhang and Sennrich 2019, arXiv:1910.07467.
+    """
+    check_dtype("rms_norm", "x", x, FLOAT_DTYPES)
+    check_shape("rms_norm", "weight", weight, (x.shape[-1],))
+    wide = x.float()
+    scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return (wide * scale).to(x.dtype) * weight

@@ -1,0 +1,29 @@
+"""The gate of a SwiGLU block."""
+
+import torch
+
+from sureact_kernels.arguments import FLOAT_DTYPES, check_dtype
+from sureact_kernels.errors import KernelInputError
+
+
+def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    """Multiply the SiLU of the first half of each row by the second half.
+
+        out[t, d] = silu(gate_up[t, d]) * gate_up[t, intermediate_size + d]
+
+    Args:
+        gate_up: `[num_tokens, 2 * intermediate_size]`, float16, bfloat16 or float32.
+
+    Returns:
+        `[num_tokens, intermediate_size]`, dtype of `gate_up`, new.
+
+    Raises:
+        KernelInputError: the last dimension is odd, or the dtype is not supported.
+
+    Source: Shazeer 2020, arXiv:2002.05202.
+    """
+    check_dtype("silu_and_mul", "gate_up", gate_up, FLOAT_DTYPES)
+    if gate_up.shape[-1] % 2:
+        raise KernelInputError(f"silu_and_mul: the last dimension of gate_up is {gate_up.shape[-1]}; it must be even.")
+    gate, up = gate_up.chunk(2, dim=-1)
+    return torch.nn.functional.silu(gate) * up
