@@ -60,6 +60,8 @@ class ConstraintState(ABC):
     def fill_bitmask(self, bitmask: torch.Tensor, row: int) -> None:
         """Overwrite `bitmask[row]` with the tokens allowed here: exact, or a superset where a guard judges too.
 
+        Where the text is forced, only the token of its canonical tokenization may be set, not the other ways to cut it.
+
         Control tokens are 0 but for end-of-sequence ids where the text may end, and for those a grammar names. Rows of
         the head without a token are 0.
 

@@ -55,8 +55,9 @@ def json_validator(schema: Schema, *, check_formats: bool) -> Validator:
     from jsonschema import FormatChecker
     from jsonschema.validators import Draft202012Validator, extend, validator_for
 
+    draft = validator_for(schema, default=Draft202012Validator)
     judge = extend(
-        validator_for(schema, default=Draft202012Validator),
+        draft,
         {
             "pattern": _pattern,
             "patternProperties": _pattern_properties,
@@ -64,7 +65,12 @@ def json_validator(schema: Schema, *, check_formats: bool) -> Validator:
             "multipleOf": _multiple_of,
         },
     )
-    formats = FormatChecker(formats=sorted(ASSERTED_FORMATS & FormatChecker.checkers.keys())) if check_formats else None
+    formats = FormatChecker(formats=())
+    if check_formats:
+        # The draft's own checkers: one name can mean different things, as `time` did in draft 3.
+        formats.checkers = {
+            name: check for name, check in draft.FORMAT_CHECKER.checkers.items() if name in ASSERTED_FORMATS
+        }
     return judge(schema, format_checker=formats)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from sureact.constraints.compiler import GrammarConstraint
 from sureact.constraints.json_judge import json_validator, parse_json
+from sureact.constraints.object_closing import close_objects
 from sureact.constraints.schema_check import check_schema
 from sureact.constraints.schema_fault import schema_error
 from sureact.constraints.schema_preparation import prepare_schema, with_null
@@ -126,8 +127,9 @@ class JsonSchemaConstraint(GrammarConstraint):
         """Return llguidance's own form of the prepared schema."""
         from llguidance import LLMatcher
 
+        schema_text = json.dumps(self.prepared_schema())
         try:
-            return LLMatcher.grammar_from_json_schema(json.dumps(self.prepared_schema()))
+            return LLMatcher.grammar_from_json_schema(schema_text)
         except ValueError as error:  # a lone surrogate in a key or constant: no UTF-8 text can hold it
             raise ConstraintCompileError(f"The JSON schema cannot be read: {error}.") from error
 
@@ -146,14 +148,15 @@ class JsonSchemaConstraint(GrammarConstraint):
         except ValueError as error:
             raise InternalError(f"The finished text {text!r} is not strict JSON: {error}.") from error
         # A loop, not best_match: the first error is enough to condemn, and there should be none.
-        for error in _validator(self.schema_text).iter_errors(value):
+        for error in _validator(self.schema_text, self.closed).iter_errors(value):
             raise InternalError(f"The finished text {text!r} violates its schema: {error.message}.")
         return value
 
 
 @lru_cache(maxsize=256)
-def _validator(schema_text: str) -> Validator:
-    return json_validator(with_null(json.loads(schema_text)), check_formats=True)
+def _validator(schema_text: str, closed: bool) -> Validator:
+    schema = with_null(json.loads(schema_text))
+    return json_validator(close_objects(schema) if closed else schema, check_formats=True)
 
 
 def _schema_text(schema: object) -> str:

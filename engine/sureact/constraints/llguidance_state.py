@@ -46,7 +46,7 @@ class GrammarState(ConstraintState):
         self._num_ends = num_ends
 
     def fill_bitmask(self, bitmask: torch.Tensor, row: int) -> None:
-        """Overwrite `bitmask[row]` with exactly the tokens allowed here."""
+        """Overwrite `bitmask[row]` with the tokens allowed here; where the text is forced, with its canonical token."""
         if self._num_ends:
             write_token_ids(bitmask, row, self._compiled.vocabulary.eos_ids)
             return
@@ -59,9 +59,10 @@ class GrammarState(ConstraintState):
             )
         self._matcher.unsafe_compute_mask_ptr(words.data_ptr(), words.numel() * words.element_size())
         words &= legal
-        self._raise_on_error("compute a mask")
-        if not words.any():
+        # With no way on, llguidance offers the end of an unfinished text, and notes an error.
+        if self._matcher.get_error().startswith("NoExtension") or not words.any():
             raise ConstraintStateError("No token of this vocabulary can continue the constrained text.")
+        self._raise_on_error("compute a mask")
 
     def check_token(self, token_id: int) -> bool:
         """Whether `token_id` may come next."""

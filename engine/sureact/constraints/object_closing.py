@@ -12,7 +12,8 @@ from typing import Any
 from sureact.constraints.schema_keywords import IDENTIFIERS, Schema, map_subschemas
 from sureact.constraints.schema_pointer import resolve_local_ref
 
-_IN_PLACE = frozenset({"allOf", "anyOf", "$ref"})
+_COMBINATORS = ("allOf", "anyOf", "oneOf")
+"""Keywords whose subschemas apply to the same object."""
 
 
 @dataclass
@@ -54,16 +55,15 @@ class _Closing:
 
     def _is_composed(self, schema: dict[str, Any]) -> bool:
         """Whether at least two of the parts that apply in place say something about keys."""
-        parts: list[Schema] = [{key: value for key, value in schema.items() if key not in _IN_PLACE}]
-        parts += schema.get("allOf", ())
-        parts += [{"anyOf": schema["anyOf"]}] if "anyOf" in schema else []
-        parts += [{"$ref": schema["$ref"]}] if "$ref" in schema else []
+        alone = ("anyOf", "oneOf", "$ref")
+        parts: list[Schema] = [{key: value for key, value in schema.items() if key not in (*alone, "allOf")}]
+        parts += [*schema.get("allOf", ()), *({key: schema[key]} for key in alone if key in schema)]
         return sum(self._declared(part).says_anything for part in parts) > 1
 
     def _refers_to(self, schema: Schema, refs: frozenset[str]) -> bool:
         if isinstance(schema, bool):
             return False
-        parts = (*schema.get("allOf", ()), *schema.get("anyOf", ()))
+        parts = (part for keyword in _COMBINATORS for part in schema.get(keyword, ()))
         return schema.get("$ref") in refs or any(self._refers_to(part, refs) for part in parts)
 
     def _closed_whole(self, schema: dict[str, Any], seen: frozenset[str]) -> Schema:
@@ -93,7 +93,7 @@ class _Closing:
                 declared.names.update(dict.fromkeys(value, True))
             elif keyword == "patternProperties":
                 declared.patterns.update(dict.fromkeys(value, True))
-            elif keyword in ("allOf", "anyOf"):
+            elif keyword in _COMBINATORS:
                 for part in value:
                     self._collect(part, declared, seen)
             elif keyword == "$ref" and value not in seen:
@@ -109,7 +109,7 @@ class _Closing:
             seen |= {str(ref)}
 
         def child(subschema: Schema, path: tuple[str, ...]) -> Schema:
-            return self._opened(subschema, seen) if path[0] in _IN_PLACE else self.closed(subschema, seen)
+            return self._opened(subschema, seen) if path[0] in _COMBINATORS else self.closed(subschema, seen)
 
         opened = map_subschemas(schema, child)
         if target is not True:

@@ -44,9 +44,7 @@ def outlines_constraint(term: object) -> Constraint:
 
 def _refuse_whitespace_pattern(pattern: str | None) -> None:
     if pattern is not None:
-        raise ConfigError(
-            f"whitespace_pattern is {pattern!r}; it is not supported. Use json_schema's options instead."
-        )
+        raise ConfigError(f"whitespace_pattern is {pattern!r}; it is not supported. Use json_schema's options instead.")
 
 
 def _term_regex(term: object) -> str:

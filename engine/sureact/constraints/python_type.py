@@ -143,11 +143,11 @@ def _adapter(python_type: object) -> TypeAdapter[Any]:
 
 
 def _closed_schema(adapter: TypeAdapter[Any], python_type: object) -> Constraint:
-    from pydantic import PydanticInvalidForJsonSchema
+    from pydantic import PydanticUserError
 
     try:
         return json_schema(adapter.json_schema(), additional_properties="closed")
-    except PydanticInvalidForJsonSchema as error:
+    except PydanticUserError as error:
         raise ConfigError(f"{python_type!r} has no JSON schema: {error.message}") from error
 
 

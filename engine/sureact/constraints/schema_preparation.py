@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sureact.constraints.disjoint_schemas import tagged_branches
+from sureact.constraints.format_patterns import FORMAT_PATTERNS
 from sureact.constraints.object_closing import close_objects
 from sureact.constraints.schema_keywords import (
     ASSERTED_FORMATS,
@@ -54,16 +55,34 @@ def _null_allowed(schema: dict[str, Any]) -> dict[str, Any]:
 def _simplified(schema: Schema, root: Schema) -> Schema:
     if isinstance(schema, bool):
         return schema
-    kept = {key: value for key, value in schema.items() if _is_kept(key, schema)}
+    kept = _with_format_pattern({key: value for key, value in schema.items() if _is_kept(key, schema)})
     if "oneOf" in kept:
-        branches = tagged_branches(schema, root)
         del kept["oneOf"]
-        key = "allOf" if "anyOf" in kept else "anyOf"
-        kept[key] = [*kept.get("allOf", ()), {"anyOf": branches}] if key == "allOf" else branches
+        kept = _with_union(kept, tagged_branches(schema, root))
     kept = map_subschemas(kept, lambda child, _: _simplified(child, root))
     if schema.get("nullable") is True:
         return _null_allowed(kept)
     return kept["allOf"][0] if kept.keys() == {"allOf"} and len(kept["allOf"]) == 1 else kept
+
+
+def _with_union(schema: dict[str, Any], branches: list[Schema]) -> dict[str, Any]:
+    """Add `anyOf`, beside the `anyOf` that may be there."""
+    if "anyOf" in schema:
+        return {**schema, "allOf": [*schema.get("allOf", ()), {"anyOf": branches}]}
+    return {**schema, "anyOf": branches}
+
+
+def _with_format_pattern(schema: dict[str, Any]) -> dict[str, Any]:
+    """Write a format of date or time as a pattern, beside the pattern that may be there."""
+    pattern = FORMAT_PATTERNS.get(schema.get("format", ""))
+    if pattern is None:
+        return schema
+    kept = {key: value for key, value in schema.items() if key != "format"}
+    return (
+        {**kept, "allOf": [*kept.get("allOf", ()), {"pattern": pattern}]}
+        if "pattern" in kept
+        else {**kept, "pattern": pattern}
+    )
 
 
 def _is_kept(keyword: str, schema: dict[str, Any]) -> bool:

@@ -1,0 +1,20 @@
+from sureact.constraints.byte_matcher import grammar_error, matches_grammar
+
+
+def test_a_text_matches_as_a_whole_and_in_any_script() -> None:
+    grammar = 'start: "é" | "ab"\n'
+    assert matches_grammar(grammar, "é")
+    assert matches_grammar(grammar, "ab")
+    assert not matches_grammar(grammar, "a")
+    assert not matches_grammar(grammar, "abc")
+    assert not matches_grammar(grammar, "\ud800")
+
+
+def test_a_grammar_is_refused_with_a_reason_or_fine() -> None:
+    assert grammar_error('start: "a"\n') == ""
+    assert "missing" in grammar_error("start: missing\n")
+    assert not matches_grammar("start: missing\n", "a")
+
+
+def test_a_pattern_that_explodes_when_backtracked_is_judged_at_once() -> None:
+    assert not matches_grammar("start: /(a+)+b/\n", "a" * 5000)

@@ -1,0 +1,127 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sureact.constraints.constraint import Constraint
+from sureact.constraints.json_schema import json_schema
+from sureact.errors import ConfigError, ConstraintCompileError, InternalError, UnsupportedSchemaError
+from sureact.tokens.vocabulary import Vocabulary
+
+Spells = Callable[[Constraint, str], bool]
+
+PERSON: dict[str, Any] = {
+    "title": "Person",
+    "type": "object",
+    "properties": {"name": {"type": "string", "default": ""}, "tags": {"type": "array", "items": {"type": "string"}}},
+    "required": ["name"],
+}
+
+
+def test_separators_are_those_of_json_dumps(spells: Spells) -> None:
+    text = '{"name": "x", "tags": ["a", "b"]}'
+    assert spells(json_schema(PERSON), text)
+    assert not spells(json_schema(PERSON), text.replace(" ", ""))
+    assert spells(json_schema(PERSON, separators=(",", ":")), text.replace(" ", ""))
+    assert not spells(json_schema(PERSON, separators=(",", ":")), text)
+
+
+def test_whitespace_is_free_only_when_asked_for(spells: Spells) -> None:
+    text = '{\n  "name":"x" ,"tags" : [ ]\n}'
+    assert spells(json_schema(PERSON, whitespace="any"), text)
+    assert not spells(json_schema(PERSON), text)
+
+
+def test_extras_are_allowed_as_the_schema_says_unless_closed(spells: Spells) -> None:
+    text = '{"name": "x", "age": 7}'
+    assert spells(json_schema(PERSON), text)
+    assert not spells(json_schema(PERSON, additional_properties="closed"), text)
+
+
+def test_characters_may_be_escaped_or_not(spells: Spells) -> None:
+    for text in ('"é"', '"\\u00e9"', '"\\n\\t\\"\\\\"', '"\\ud83d\\ude00"', '"😀"'):
+        assert spells(json_schema({"type": "string"}), text)
+    for text in ('"\n"', '"\\\'"', '"\\x41"', '"\\ud83d"'):
+        assert not spells(json_schema({"type": "string"}), text)
+
+
+def test_a_schema_may_be_given_as_text_or_boolean(spells: Spells) -> None:
+    assert json_schema('{"type": "null"}') == json_schema({"type": "null"})
+    assert spells(json_schema(True), '[1, {"a": null}]')
+
+
+def test_null_is_allowed_where_openapi_says_nullable(spells: Spells) -> None:
+    constraint = json_schema({"type": "string", "nullable": True, "maxLength": 1})
+    assert spells(constraint, "null")
+    assert not spells(constraint, '"ab"')
+    assert constraint.parse("null") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        *(("2024-02-29", True), ("2023-02-29", False), ("0989-02-29", False), ("1900-02-29", False)),
+        *(("2000-02-29", True), ("0000-01-01", False), ("2024-04-31", False), ("2024-12-31", True)),
+    ],
+)
+def test_days_exist(text: str, valid: bool, spells: Spells) -> None:
+    assert spells(json_schema({"format": "date", "type": "string"}), f'"{text}"') is valid
+
+
+def test_an_unknown_format_is_an_annotation(spells: Spells) -> None:
+    constraint = json_schema({"type": "string", "format": "int32"})
+    assert spells(constraint, '"x"')
+    assert constraint.parse('"x"') == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [('{"name": 1}', "violates"), ('{"name": "a", "name": "b"}', "twice"), ("{", "not strict JSON"), ("{}", "name")],
+)
+def test_a_finished_text_that_is_not_valid_is_an_internal_error(text: str, said: str) -> None:
+    with pytest.raises(InternalError, match=said):
+        json_schema(PERSON).parse(text)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"key_order": "any"},
+        {"ensure_ascii": True},
+        {"format": "annotate"},
+        {"whitespace": " "},
+        {"additional_properties": "open"},
+        {"separators": (";", ":")},
+        {"separators": (",", "")},
+    ],
+)
+def test_an_option_that_is_not_served_is_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        json_schema({}, **options)
+
+
+@pytest.mark.parametrize("schema", [7, "{", [1], {"default": {1, 2}}, {"enum": [float("nan")]}])
+def test_what_is_no_schema_is_refused(schema: Any) -> None:
+    with pytest.raises(ConfigError):
+        json_schema(schema)
+
+
+def test_a_bad_schema_is_refused_when_compiled(vocabulary: Vocabulary) -> None:
+    with pytest.raises(UnsupportedSchemaError):
+        json_schema({"not": {}}).compile(vocabulary)
+    with pytest.raises(ConstraintCompileError):
+        json_schema({"type": "strnig"}).compile(vocabulary)
+    with pytest.raises(ConstraintCompileError):
+        json_schema({"const": "\ud800"}).compile(vocabulary)
+
+
+def test_a_schema_cannot_loosen_the_grammar_engine(vocabulary: Vocabulary, spells: Spells) -> None:
+    constraint = json_schema({"type": "null", "x-guidance": {"lenient": True, "whitespace_flexible": True}})
+    assert not spells(constraint, " null")
+
+
+def test_the_schema_given_can_be_changed_afterwards() -> None:
+    schema: dict[str, Any] = {"type": "null"}
+    constraint = json_schema(schema)
+    schema["type"] = "string"
+    assert constraint.schema == {"type": "null"}

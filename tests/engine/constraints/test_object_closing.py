@@ -1,0 +1,101 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sureact.constraints.constraint import Constraint
+from sureact.constraints.json_schema import json_schema
+from sureact.constraints.object_closing import close_objects
+
+INTEGER = {"type": "integer"}
+Spells = Callable[[Constraint, str], bool]
+
+
+def test_objects_that_declare_properties_and_are_silent_on_extras_are_closed_at_every_depth() -> None:
+    inner = {"type": "object", "properties": {"a": INTEGER}}
+    schema: dict[str, Any] = {
+        "$defs": {"d": inner},
+        "properties": {"p": inner},
+        "items": inner,
+        "anyOf": [{"type": "null"}],
+    }
+    closed = close_objects(schema)
+    assert isinstance(closed, dict)
+    for part in (closed, closed["$defs"]["d"], closed["properties"]["p"], closed["items"]):
+        assert part["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "required": ["a"]},
+        {"properties": {"a": INTEGER}, "additionalProperties": True},
+        {"properties": {"a": INTEGER}, "additionalProperties": {"type": "string"}},
+        {"allOf": [{"properties": {"a": INTEGER}}, {"additionalProperties": INTEGER}]},
+        {"$ref": "#/$defs/missing"},
+        True,
+    ],
+)
+def test_objects_that_declare_nothing_or_say_what_may_come_stay_as_they_are(schema: Any) -> None:
+    assert close_objects(schema) == schema
+
+
+BASE = {"type": "object", "properties": {"a": INTEGER}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        (
+            {"allOf": [BASE, {"properties": {"b": INTEGER}}]},
+            ['{"a": 1}', '{"a": 1, "b": 2}'],
+            ['{"a": 1, "c": 2}', '{"a": "x"}', '{"b": 2}'],
+        ),
+        (
+            {"$defs": {"base": BASE}, "allOf": [{"$ref": "#/$defs/base"}], "properties": {"b": INTEGER}},
+            ['{"a": 1}', '{"a": 1, "b": 2}'],
+            ['{"a": 1, "c": 2}', '{"b": 2}'],
+        ),
+        (
+            {"$defs": {"base": BASE}, "$ref": "#/$defs/base", "properties": {"b": INTEGER}},
+            ['{"a": 1}', '{"a": 1, "b": 2}'],
+            ['{"a": 1, "c": 2}'],
+        ),
+        (
+            {**BASE, "anyOf": [{"properties": {"b": INTEGER}, "required": ["b"]}, {"required": ["a"]}]},
+            ['{"a": 1}', '{"a": 1, "b": 2}'],
+            ['{"a": 1, "c": 2}'],
+        ),
+        (
+            {"anyOf": [BASE, {"type": "object", "properties": {"b": INTEGER}}]},
+            ['{"a": 1}', '{"b": 2}', "{}"],
+            ['{"a": 1, "b": 2}', '{"c": 1}'],
+        ),
+        (
+            {"allOf": [BASE, {"patternProperties": {"^x": INTEGER}}]},
+            ['{"a": 1}', '{"a": 1, "x1": 2}'],
+            ['{"a": 1, "y": 2}', '{"a": 1, "x1": "s"}'],
+        ),
+    ],
+)
+def test_what_applies_to_one_object_is_closed_as_a_whole(
+    schema: Any, valid: list[str], invalid: list[str], spells: Spells
+) -> None:
+    constraint = json_schema(schema, additional_properties="closed")
+    assert [text for text in valid if not spells(constraint, text)] == []
+    assert [text for text in invalid if spells(constraint, text)] == []
+
+
+def test_a_recursive_definition_is_closed_at_every_level(spells: Spells) -> None:
+    node = {"type": "object", "properties": {"next": {"allOf": [{"$ref": "#/$defs/node"}, {"minProperties": 0}]}}}
+    schema = {"$defs": {"node": node}, "$ref": "#/$defs/node"}
+    constraint = json_schema(schema, additional_properties="closed")
+    assert spells(constraint, '{"next": {"next": {}}}')
+    assert not spells(constraint, '{"next": {"next": {"x": 1}}}')
+
+
+def test_a_recursion_through_written_out_parts_ends() -> None:
+    part = {"allOf": [{"$ref": "#/$defs/base"}, {"properties": {"b": {"$ref": "#/$defs/whole"}}}]}
+    base = {"properties": {"a": {"$ref": "#/$defs/whole"}}}
+    assert close_objects({"$defs": {"base": base, "whole": part}, "$ref": "#/$defs/whole"})
