@@ -68,14 +68,9 @@ def tool_call_grammar(
         additional_properties: as in `json_schema`; closed by default, because open arguments invite made-up keys.
 
     Raises:
-        ConfigError: no tools, a name that is empty or comes twice, or an empty delimiter.
+        ConfigError: no tools, a name that is empty or comes twice, arguments that are no object, or an empty delimiter.
     """
-    if not tools:
-        raise ConfigError("tool_call_grammar takes at least one tool.")
-    names = [tool.name for tool in tools]
-    for name in names:
-        if not name or names.count(name) > 1:
-            raise ConfigError(f"The tool name {name!r} is {'empty' if not name else 'given twice'}.")
+    _check_tools(tools)
     if not _parts(delimiter):
         raise ConfigError("The delimiter is empty; without it one name could be the start of another.")
     args = tuple(
@@ -84,7 +79,9 @@ def tool_call_grammar(
         )
         for tool in tools
     )
-    return ToolCallConstraint(tuple(names), args, _parts(prefix), _parts(delimiter), _parts(suffix))
+    return ToolCallConstraint(
+        tuple(tool.name for tool in tools), args, _parts(prefix), _parts(delimiter), _parts(suffix)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +145,18 @@ class ToolCallConstraint(GrammarConstraint):
             if match is not None:
                 return name, args.parse(match[1])
         raise InternalError(f"The finished text {text!r} is not a call of one of {', '.join(self.names)}.")
+
+
+def _check_tools(tools: Sequence[ToolCallBranch]) -> None:
+    if not tools:
+        raise ConfigError("tool_call_grammar takes at least one tool.")
+    names = [tool.name for tool in tools]
+    for tool in tools:
+        if not tool.name or names.count(tool.name) > 1:
+            raise ConfigError(f"The tool name {tool.name!r} is {'given twice' if tool.name else 'empty'}.")
+        args_type = tool.args_schema.get("type", "object")
+        if args_type != "object":
+            raise ConfigError(f"The arguments of the tool {tool.name!r} have type {args_type!r}; it must be 'object'.")
 
 
 def _parts(text: FormatText) -> tuple[str | ControlToken, ...]:

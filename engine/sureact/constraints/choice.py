@@ -74,8 +74,7 @@ class ChoiceConstraint(GrammarConstraint):
 def _check_text(what: str, text: object) -> None:
     if not isinstance(text, str) or not text:
         raise ConfigError(f"{what} is {text!r}; it must be a text that is not empty.")
-    if not text.isprintable():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ConfigError(f"{what} is {text!r}, which holds a lone surrogate: no token can spell it.") from error
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{what} is {text!r}, which holds a lone surrogate: no token can spell it.") from error

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sureact.constraints.compiler import GrammarConstraint
 from sureact.constraints.json_judge import json_validator, parse_json
@@ -66,12 +66,7 @@ def json_schema(
         additional_properties,
         "'schema' or 'closed'",
     )
-    is_pair = (
-        len(separators) == 2 and _ITEM_SEPARATOR.fullmatch(separators[0]) and _KEY_SEPARATOR.fullmatch(separators[1])
-    )
-    _require(
-        bool(is_pair), "separators", separators, "a comma and a colon, each alone or with JSON whitespace around it"
-    )
+    _check_separators(separators)
     return JsonSchemaConstraint(
         _schema_text(schema),
         item_separator=separators[0],
@@ -174,10 +169,16 @@ def _schema_text(schema: object) -> str:
         raise ConfigError(f"The schema is not JSON: {error}.") from error
 
 
+def _check_separators(separators: tuple[str, str]) -> None:
+    _require(
+        len(separators) == 2
+        and bool(_ITEM_SEPARATOR.fullmatch(separators[0]) and _KEY_SEPARATOR.fullmatch(separators[1])),
+        "separators",
+        separators,
+        "a comma and a colon, each alone or with JSON whitespace around it",
+    )
+
+
 def _require(holds: bool, name: str, value: object, allowed: str) -> None:
     if not holds:
-        _refuse(name, value, allowed)
-
-
-def _refuse(name: str, value: object, allowed: str) -> NoReturn:
-    raise ConfigError(f"{name} is {value!r}; json_schema takes {allowed}.")
+        raise ConfigError(f"{name} is {value!r}; json_schema takes {allowed}.")

@@ -37,10 +37,7 @@ def write_token_ids(bitmask: torch.Tensor, row: int, token_ids: Iterable[int]) -
     """Overwrite `bitmask[row]` with exactly `token_ids`."""
     bits = torch.zeros(bitmask.shape[1] * _WORD_BITS, dtype=torch.bool)
     bits[torch.tensor(list(token_ids), dtype=torch.long)] = True
-    # Bits are packed into bytes first: those have no sign to overflow. Bytes are in the host's order, little-endian.
-    weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
-    packed = (bits.view(-1, 8) * weights).sum(dim=1, dtype=torch.uint8)
-    bitmask[row] = packed.view(torch.int32)
+    bitmask[row] = _packed(bits)
 
 
 def read_token_ids(bitmask: torch.Tensor, row: int) -> list[int]:
@@ -71,6 +68,14 @@ def legal_bitmask(vocabulary: Vocabulary, named_control_ids: frozenset[int] = fr
     """
     allowed = frozenset(vocabulary.eos_ids) | named_control_ids
     illegal = (vocabulary.control_ids - allowed) | vocabulary.unused_ids
-    bitmask = torch.zeros((1, num_bitmask_words(vocabulary.num_logits)), dtype=torch.int32)
-    write_token_ids(bitmask, 0, (token_id for token_id in range(vocabulary.num_logits) if token_id not in illegal))
-    return bitmask
+    bits = torch.zeros(num_bitmask_words(vocabulary.num_logits) * _WORD_BITS, dtype=torch.bool)
+    bits[: vocabulary.num_logits] = True
+    bits[torch.tensor(sorted(illegal), dtype=torch.long)] = False
+    return _packed(bits).unsqueeze(0)
+
+
+def _packed(bits: torch.Tensor) -> torch.Tensor:
+    """Pack bools `[num_words * 32]` into int32 `[num_words]`."""
+    # Into bytes first: those have no sign to overflow. Their order in a word is the host's, little-endian.
+    weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
+    return (bits.view(-1, 8) * weights).sum(dim=1, dtype=torch.uint8).view(torch.int32)

@@ -1,7 +1,9 @@
 """Small vocabularies, and the question each constraint test asks: can this text be spelled?"""
 
 import json
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +43,16 @@ def named_vocabulary() -> Vocabulary:
         tokenizer_json=_byte_level_json(control),
         fingerprint="bytes and named tokens",
     )
+
+
+@pytest.fixture(scope="session")
+def real_vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
+    """That of the pulled 0.5B model, or of the model folder that SUREACT_TEST_MODEL names."""
+    from sureact.tokens.tokenizer import Tokenizer
+
+    folder = Path(os.environ.get("SUREACT_TEST_MODEL") or request.getfixturevalue("model_folder"))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return Tokenizer(folder, num_logits=config["vocab_size"]).vocabulary
 
 
 def _byte_level_json(control: dict[str, int]) -> str:

@@ -135,9 +135,16 @@ def test_the_tool_with_the_faulty_schema_is_named(vocabulary: Vocabulary) -> Non
 
 
 @pytest.mark.parametrize(
-    ("tools", "delimiter"), [([], " "), ([SEARCH, SEARCH], " "), ([ToolCallBranch("", {})], " "), ([SEARCH], "")]
+    ("tools", "delimiter"),
+    [
+        ([], " "),
+        ([SEARCH, SEARCH], " "),
+        ([ToolCallBranch("", {})], " "),
+        ([ToolCallBranch("a", {"type": "array"})], " "),
+        ([SEARCH], ""),
+    ],
 )
-def test_calls_that_could_not_be_told_apart_are_refused(tools: list[ToolCallBranch], delimiter: str) -> None:
+def test_tools_that_make_no_grammar_are_refused(tools: list[ToolCallBranch], delimiter: str) -> None:
     with pytest.raises(ConfigError):
         tool_call_grammar(tools, prefix="", delimiter=delimiter, suffix="")
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 import pytest
+import tokenizers
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sureact.constraints.call_grammar import ControlToken, ToolCallBranch, tool_call_grammar
 from sureact.constraints.choice import choice
 from sureact.constraints.constraint import Constraint, ConstraintState
 from sureact.constraints.grammar import grammar
@@ -266,3 +268,47 @@ def test_a_control_token_is_legal_where_a_grammar_names_it(named_vocabulary: Voc
         assert mask_of(state, named_vocabulary.num_logits) == [token_id]
         state.accept_token(token_id)
     assert state.is_terminated
+
+
+@pytest.mark.model
+def test_a_real_vocabulary_keeps_control_and_unused_tokens_out_of_strings(real_vocabulary: Vocabulary) -> None:
+    state = json_schema({"type": "string"}).compile(real_vocabulary).new_state()
+    state.accept_token(real_vocabulary.token_bytes.index(b'"'))
+    allowed = set(mask_of(state, real_vocabulary.num_logits))
+    assert len(allowed) > 100_000
+    assert allowed.isdisjoint(real_vocabulary.control_ids | real_vocabulary.unused_ids)
+
+
+@pytest.mark.model
+def test_a_real_vocabulary_is_read_alike_by_llguidance_and_by_us(real_vocabulary: Vocabulary) -> None:
+    """The bytes of each allowed first token of a choice are a beginning of one of the items."""
+    items = ["search", "search_web", "娃娃领", "naïve “quote”\n"]
+    whole = [item.encode() for item in items]
+    expected = [
+        token_id
+        for token_id, token in enumerate(real_vocabulary.token_bytes)
+        if token and any(item.startswith(token) for item in whole)
+    ]
+    assert mask_of(choice(items).compile(real_vocabulary).new_state(), real_vocabulary.num_logits) == expected
+
+
+@pytest.mark.model
+def test_a_forced_call_is_the_canonical_tokenization(real_vocabulary: Vocabulary) -> None:
+    call = tool_call_grammar(
+        [ToolCallBranch("now", {"type": "object", "properties": {}})],
+        prefix=(ControlToken("<tool_call>"), '\n{"name": "'),
+        delimiter='", "arguments": ',
+        suffix=("}\n", ControlToken("</tool_call>")),
+    )
+    state = call.compile(real_vocabulary).new_state()
+    token_ids: list[int] = []
+    while not state.is_terminated:
+        forced = state.forced_tokens() or mask_of(state, real_vocabulary.num_logits)
+        assert forced
+        for token_id in forced:
+            state.accept_token(token_id)
+        token_ids += forced
+    text = b"".join(real_vocabulary.token_bytes[token_id] for token_id in token_ids).decode()
+    assert call.parse(text) == ("now", {})
+    backend = tokenizers.Tokenizer.from_str(real_vocabulary.tokenizer_json or "")
+    assert backend.encode(f"<tool_call>{text}</tool_call>", add_special_tokens=False).ids == token_ids
