@@ -51,6 +51,14 @@ def test_the_second_start_reads_the_file(save_tiny_model: SaveTinyModel, monkeyp
     assert torch.equal(one.weight, two.weight)
 
 
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_matrices_begin_where_vectorized_products_may_read(save_tiny_model: SaveTinyModel, num_layers: int) -> None:
+    """The length of the file's header decides where its tensors begin, so several files are read."""
+    for weight in _quantized(save_tiny_model("qwen2", num_hidden_layers=num_layers)).values():
+        assert isinstance(weight, Int8Weight)
+        assert weight.weight.data_ptr() % 64 == 0
+
+
 def test_changed_weights_are_quantized_anew(save_tiny_model: SaveTinyModel) -> None:
     folder = save_tiny_model("qwen2")
     before = _quantized(folder)["lm_head"]
