@@ -22,13 +22,10 @@ def query_database(sql: str) -> list[list[object]]:
 
 
 def search_files(text: str) -> list[str]:
-    """Find the lines of the shop's notes that hold a word, with the file they are in.
-
-    Args:
-        text: one word, such as shipping
-    """
+    """Find the lines of the shop's notes that hold all words of a text; words of up to three letters are ignored."""
+    words = [word for word in text.lower().split() if len(word) > 3]
     lines = [f"{name}: {line}" for name in NOTES for line in read_file(name).splitlines()]
-    return [line for line in lines if text.lower() in line.lower()]
+    return [line for line in lines if all(word in line.lower() for word in words)]
 
 
 def read_file(name: str) -> str:

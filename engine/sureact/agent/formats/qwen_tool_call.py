@@ -24,6 +24,7 @@ _CLOSE_TAG = "</tool_call>"
 _BEFORE_NAME = '\n{"name": "'
 _BEFORE_ARGUMENTS = '", "arguments": '
 _AFTER_ARGUMENTS = "}\n"
+_BARE_CALL = '{"name":'
 
 # Contents of a rendered sample conversation; what the template puts between them is what it puts between ours.
 _SAMPLE: list[Message] = [
@@ -84,8 +85,9 @@ class QwenToolCallFormat(PromptFormat):
 
     @override
     def thought_params(self, session: LanguageModelSession, max_tokens: int) -> SamplingParams:
-        # As text for a model that spells the tag out, and as the ids of the control token for one that has it.
-        return SamplingParams(max_tokens=max_tokens, stop=[_OPEN_TAG, _ids_of_tag(session)])
+        # One line: without a call in sight small models go on in numbered lists until the budget ends. They also write
+        # a call without its tag, or spell the tag out in place of its control token.
+        return SamplingParams(max_tokens=max_tokens, stop=["\n", _BARE_CALL, _OPEN_TAG, _ids_of_tag(session)])
 
     @override
     def call(self, tool_name: str, args_json: str) -> PromptText:

@@ -49,11 +49,11 @@ def test_the_outputs_are_asked_for_by_the_user():
     assert request.endswith("answer: int<|im_end|>\n<|im_start|>assistant\n")
 
 
-def test_a_thought_stops_at_the_tag_as_text_and_as_control_token():
+def test_a_thought_stops_where_its_line_ends_or_a_call_begins():
     lm = ScriptedModel([])
     session = lm.session()
     params = prompt_format(lm).thought_params(session, 10)
-    assert params.stop_texts == ("<tool_call>",)
+    assert params.stop_texts == ("\n", '{"name":', "<tool_call>")
     assert params.stop_token_ids == ((258,),)
     assert session.token_ids == []
 
