@@ -73,6 +73,8 @@ class ResolvedConfig:
     max_running_requests: int
     prefill_chunk_len: int
     num_threads: int
+    weight_bytes_per_token: int
+    """Bytes of weight matrices that one decoded token reads."""
     notices: tuple[str, ...] = ()
     """What was not done as asked or is slower than it could be, and why."""
 

@@ -27,6 +27,11 @@ class DenseWeight:
         """Rows of the matrix."""
         return self.weight.shape[0]
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that a product reads of it."""
+        return self.weight.nbytes
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Int8Weight:
@@ -41,6 +46,11 @@ class Int8Weight:
     def out_features(self) -> int:
         """Rows of the matrix."""
         return self.weight.shape[0]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that a product reads of it."""
+        return self.weight.nbytes + self.scales.nbytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +68,11 @@ class Int4Weight:
     def out_features(self) -> int:
         """Rows of the matrix."""
         return self.scales_and_zeros.shape[1]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that a product reads of it."""
+        return self.packed.nbytes + self.scales_and_zeros.nbytes
 
 
 LinearWeight = DenseWeight | Int8Weight | Int4Weight

@@ -85,6 +85,7 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
         max_running_requests=config.max_running_requests,
         prefill_chunk_len=config.prefill_chunk_len,
         num_threads=num_threads,
+        weight_bytes_per_token=parts.runner.weight_bytes_per_token,
         notices=notices,
     )
     cache = PagedCache(parts.cache_size.num_blocks, BLOCK_SIZE)

@@ -14,6 +14,11 @@ from sureact.scheduling.batch import Batch, ScheduledRequest
 class ModelRunner(ABC):
     """Computes logits for a batch. What it needs to remember of a sequence it keeps itself."""
 
+    @property
+    @abstractmethod
+    def weight_bytes_per_token(self) -> int:
+        """Bytes of weight matrices that one decoded token reads: the figure that bounds its speed."""
+
     @abstractmethod
     def run(self, batch: Batch) -> torch.Tensor:
         """Compute the batch's tokens and mark them as cached by the caller.
@@ -32,6 +37,11 @@ class PagedModelRunner(ModelRunner):
         self._block_size = block_size
         self._is_strict = is_strict
         self._device = model.embedding.device
+
+    @property
+    def weight_bytes_per_token(self) -> int:
+        """Bytes of all matrices in their stored form; of the experts, as many as a token visits."""
+        return self._model.weight_bytes_per_token
 
     @torch.inference_mode()
     def run(self, batch: Batch) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -27,6 +27,15 @@ class TransformersRunner(ModelRunner):
         has_new_name = "cache" in inspect.signature(model.forward).parameters
         self._cache_argument = "cache" if has_new_name else "past_key_values"
         self._caches: WeakKeyDictionary[CachedSequence, DynamicCache] = WeakKeyDictionary()
+
+    @property
+    def weight_bytes_per_token(self) -> int:
+        """Bytes of all parameters, but for the embedding where it is not the head: an upper bound with experts."""
+        embedding = self._model.get_input_embeddings().weight
+        head = self._model.get_output_embeddings()
+        total = sum(parameter.nbytes for parameter in self._model.parameters())
+        is_tied = head is not None and head.weight is embedding
+        return total if is_tied else total - cast("torch.Tensor", embedding).nbytes
 
     @torch.inference_mode()
     def run(self, batch: Batch) -> torch.Tensor:

@@ -10,7 +10,7 @@ from sureact.layers.linear import Linear
 from sureact.layers.norm import RmsNorm
 from sureact.layers.rotary import RotaryTable
 from sureact.models.decoder_block import DecoderBlock
-from sureact.weights.model_config import ModelConfig
+from sureact.weights.model_config import ModelConfig, MoeConfig
 from sureact.weights.rope import rotary_frequencies
 from sureact_kernels.embedding import embedding
 from sureact_kernels.linear import LinearWeight
@@ -39,6 +39,18 @@ class Weights:
         assert bias is None or isinstance(bias, torch.Tensor), f"{name}_bias is a matrix"
         return Linear(found, bias)
 
+    def matrix_bytes_per_token(self, moe: MoeConfig | None) -> int:
+        """Bytes of the matrices that one token is multiplied with; of the experts, as many as it visits."""
+        dense = experts = 0
+        for name, tensor in self._tensors.items():
+            if isinstance(tensor, torch.Tensor):
+                continue
+            if ".experts." in name:
+                experts += tensor.num_bytes
+            else:
+                dense += tensor.num_bytes
+        return dense + (experts * moe.num_experts_per_token // moe.num_experts if moe else 0)
+
 
 class CausalLM(ABC):
     """A decoder-only language model over a paged cache. A family says how its blocks are built."""
@@ -52,6 +64,7 @@ class CausalLM(ABC):
             max_model_len: positions that rotary angles are tabulated for.
         """
         self.config = config
+        self.weight_bytes_per_token = weights.matrix_bytes_per_token(config.moe)
         self.embedding = weights.tensor("embedding")
         self.blocks = [self.build_block(f"layers.{i}", i, weights) for i in range(config.num_layers)]
         self.final_norm = RmsNorm(weights.tensor("final_norm"), config.rms_norm_eps)

@@ -1,0 +1,31 @@
+"""Products with a weight matrix in each of its forms; int8 and int4 on a CPU only."""
+
+import torch
+from benchmarks.harness import HIDDEN_SIZE, INTERMEDIATE_SIZE, device, print_machine, report
+
+from sureact.weights.quantization import quantize_int4, quantize_int8
+from sureact_kernels.linear import DenseWeight, LinearWeight, linear
+from sureact_kernels.testing import assert_close
+
+
+def main() -> None:
+    """Check the dense product against float64, then time each form with one and with many rows."""
+    print_machine()
+    dense = torch.randn(2 * INTERMEDIATE_SIZE, HIDDEN_SIZE, device=device()) / HIDDEN_SIZE**0.5
+    weights: dict[str, LinearWeight] = {"bfloat16": DenseWeight(dense.bfloat16())}
+    if device().type == "cpu":
+        weights |= {"int8": quantize_int8(dense), "int4": quantize_int4(dense)}
+    for num_tokens in (1, 8, 512):
+        x = torch.randn(num_tokens, HIDDEN_SIZE, device=device()).bfloat16()
+        assert_close(linear(x, weights["bfloat16"]), x.double() @ dense.bfloat16().double().T, x.dtype)
+        for form, weight in weights.items():
+            report(
+                "linear",
+                f"[{num_tokens}, {HIDDEN_SIZE}] x {weight.out_features} {form}",
+                lambda x=x, weight=weight: linear(x, weight),
+                num_bytes=x.nbytes + weight.num_bytes + 2 * num_tokens * weight.out_features,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Where a command writes: results to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# What a model or a tool writes must not steer the terminal: control characters become their visible pictures.
+_PICTURES = {
+    **{code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"},
+    127: 0x2421,
+    **dict.fromkeys(range(128, 160), 0xFFFD),
+}
+
+
+def add_output_options(parser: argparse.ArgumentParser, *, json_help: str | None = None) -> None:
+    """Add `--verbose`, and `--json` where a command has something to write for machines."""
+    if json_help:
+        parser.add_argument("--json", action="store_true", help=f"write {json_help} as JSON")
+    parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
+
+
+def visible(text: str) -> str:
+    """Return a text with control characters, but for tab and newline, made visible."""
+    return text.translate(_PICTURES)
+
+
+def write_result(text: str, *, end: str = "\n") -> None:
+    """Write to standard output at once; as it is into a file or pipe, and made visible on a terminal."""
+    sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + end)
+    sys.stdout.flush()
+
+
+def write_json(value: object) -> None:
+    """Write a value to standard output as one JSON document; paths, dates and the like as text."""
+    from pydantic_core import to_jsonable_python
+
+    plain = to_jsonable_python(value, fallback=str)
+    write_result(json.dumps(plain, ensure_ascii=False, indent=2))
+
+
+def note(text: str) -> None:
+    """Write a line to standard error."""
+    print(visible(text), file=sys.stderr, flush=True)
+
+
+def error_console() -> Console:
+    """Return a console on standard error that takes text as it is: no markup, no highlighting, no wrapping."""
+    from rich.console import Console
+
+    return Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def working(what: str) -> Generator[None]:
+    """Say on standard error that something takes a while: a spinner on a terminal, a line elsewhere."""
+    console = error_console()
+    if not console.is_terminal:
+        note(f"{what} ...")
+        yield
+        return
+    with console.status(f"{what} ..."):
+        yield
+
+
+def table_text(rows: Sequence[Sequence[str]]) -> str:
+    """Lay out rows in columns as wide as their widest cell, two blanks apart; the first row is the heading."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

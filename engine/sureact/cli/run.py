@@ -1,0 +1,150 @@
+"""`sureact run`: an agent with the tools of a Python file, each step shown as it happens."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from sureact.cli.console import add_output_options, note, write_json, write_result
+from sureact.cli.later_commands import refuse_as_later
+from sureact.cli.model_options import AGENT_MODEL, add_model_options, engine_config, load_engine
+from sureact.cli.option_fields import positive_int
+from sureact.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sureact.agent.prediction import Prediction
+    from sureact.agent.signature import Signature
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.description = "Runs an agent. Its steps are shown on standard error, its answer goes to standard output."
+    parser.add_argument(
+        "question", metavar="QUESTION", help="the input; a JSON object where the signature has several inputs"
+    )
+    parser.add_argument(
+        "--tools",
+        type=Path,
+        required=True,
+        metavar="FILE.py",
+        help="Python file with the tools: its list TOOLS, else its public functions",
+    )
+    parser.add_argument(
+        "--signature",
+        default="question -> answer",
+        metavar="S",
+        help="inputs and outputs, such as 'question: str -> answer: float' (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-iters", type=positive_int, default=20, metavar="N", help="most steps (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="file that the run is appended to (default: a new one in the store)"
+    )
+    parser.add_argument(
+        "--format", metavar="F", help="prompt format: fields or qwen_tool_call (default: the model's best)"
+    )
+    parser.add_argument(
+        "--on-repeat",
+        choices=("remind", "run"),
+        default="remind",
+        help="a call that was made before: remind the model of its observation, or run it again (default: %(default)s)",
+    )
+    parser.add_argument("--resume", help=argparse.SUPPRESS)
+    add_model_options(parser, default_model=AGENT_MODEL)
+    add_output_options(parser, json_help="outputs, steps, reason of the end, usage and the trace file")
+    parser.set_defaults(command=run_command)
+
+
+def run_command(arguments: argparse.Namespace) -> None:
+    """Run the agent; whatever can be refused is refused before the model is loaded."""
+    if arguments.resume is not None:
+        refuse_as_later("run --resume")
+    from sureact.agent.formats.registry import format_named
+    from sureact.agent.react import ReAct
+    from sureact.agent.signature import Signature
+    from sureact.agent.tool_file import load_tools
+    from sureact.cli.step_display import StepDisplay
+
+    config = engine_config(arguments)
+    if arguments.format:
+        format_named(arguments.format)
+    signature = Signature.of(arguments.signature)
+    inputs = signature.check_inputs(_inputs(arguments.question, signature))
+    tools = load_tools(arguments.tools)
+    trace = arguments.trace or _new_trace()
+    with load_engine(config) as engine:
+        agent = ReAct(
+            signature,
+            tools,
+            lm=engine,
+            max_iters=arguments.max_iters,
+            prompt_format=arguments.format,
+            on_repeat=arguments.on_repeat,
+            on_event=StepDisplay(),
+            trace=trace,
+        )
+        note(f"Trace: {trace}")
+        prediction = agent(**inputs)
+    note(_summary(prediction))
+    if arguments.json:
+        write_json(_as_json(prediction, signature, trace))
+    else:
+        write_result(_answer(prediction, signature))
+
+
+def _inputs(question: str, signature: Signature) -> dict[str, Any]:
+    if not question.strip():
+        raise ConfigError("The question is empty. Give what the agent is to answer.")
+    if len(signature.inputs) == 1:
+        return {next(iter(signature.inputs)): question}
+    names = ", ".join(signature.inputs)
+    try:
+        values = json.loads(question)
+    except ValueError as error:
+        raise ConfigError(
+            f"The signature has the inputs {names}, so QUESTION must be a JSON object with them; it is {question!r}."
+        ) from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"QUESTION must be a JSON object with the inputs {names}; it is {question!r}.")
+    return cast("dict[str, Any]", values)
+
+
+def _new_trace() -> Path:
+    from sureact.catalog.store import ModelStore
+
+    return ModelStore().runs_folder / f"{datetime.now():%Y-%m-%dT%H-%M-%S}-{os.getpid()}.jsonl"
+
+
+def _answer(prediction: Prediction, signature: Signature) -> str:
+    """Return the outputs as text: a lone text as it is, anything else as JSON."""
+    from pydantic_core import to_jsonable_python
+
+    outputs = {name: to_jsonable_python(prediction[name], fallback=str) for name in signature.outputs}
+    shown = next(iter(outputs.values())) if len(outputs) == 1 else outputs
+    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
+
+
+def _as_json(prediction: Prediction, signature: Signature, trace: Path) -> dict[str, object]:
+    return {
+        "outputs": {name: prediction[name] for name in signature.outputs},
+        "reasoning": prediction["reasoning"],
+        "termination_reason": prediction.termination_reason,
+        "steps": [asdict(step) for step in prediction.trajectory.steps],
+        "usage": asdict(prediction.usage),
+        "trace": str(trace),
+    }
+
+
+def _summary(prediction: Prediction) -> str:
+    usage = prediction.usage
+    return (
+        f"[{len(prediction.trajectory.steps)} steps, ended by {prediction.termination_reason}; "
+        f"{usage.completion_tokens:,} tokens generated at {usage.tokens_per_s:.1f} tokens/s, "
+        f"{usage.cached_tokens:,} of {usage.prompt_tokens:,} prompt tokens reused; {usage.seconds:.1f} s]"
+    )

@@ -1,0 +1,1 @@
+"""Measures engines and agents: what the commands of these names run."""
