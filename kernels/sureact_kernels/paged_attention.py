@@ -1,5 +1,6 @@
 """Attention of one new token per sequence over its paged keys and values."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  the field's name for it
 
@@ -79,7 +80,7 @@ def attend(
     positions = torch.arange(first_masked_block * block_size, num_blocks * block_size, device=q.device)
     hidden = positions.view(-1, 1, 1, block_size) > last_positions
     scores[:, first_masked_block:].masked_fill_(hidden, float("-inf"))
-    weights = scores.sub_(scores.amax((1, -1), keepdim=True)).exp_()
+    weights = _exp_(scores.sub_(scores.amax((1, -1), keepdim=True)))
     block_sums = weights.sum(-1, keepdim=True)
     block_outs = torch.matmul(weights, values)
     # A loop, since a reduction over a varying number of blocks may pick its order by that number. Blocks past the end
@@ -89,3 +90,16 @@ def attend(
         total = total + block_sums[:, block]
         out = out + block_outs[:, block]
     return out / total
+
+
+def _exp_(x: torch.Tensor) -> torch.Tensor:
+    """Replace float32 `x` by its exponential; equal elements give equal bits wherever they stand.
+
+    torch's own CPU loop takes another routine for the last elements of each thread's share, so that the bits of an
+    element depend on how many others there are. numpy's does not, and is as fast on one thread as torch's on two.
+    """
+    if x.device.type != "cpu":
+        return x.exp_()
+    array = x.numpy()
+    np.exp(array, out=array)
+    return x

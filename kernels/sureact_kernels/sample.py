@@ -50,7 +50,7 @@ def sample(
         values = values[:top_k]
     probabilities = values.softmax(0)
     before = probabilities.cumsum(0) - probabilities
-    keep = (before < top_p) & (probabilities >= min_p * probabilities[0])
+    keep = (before < top_p) & (probabilities >= min_p * probabilities[0]) & (probabilities > 0)
     cumulated = (probabilities * keep).cumsum(0)
     position = int((cumulated <= uniform * cumulated[-1]).sum())
     return int(ids[order[min(position, int(keep.sum()) - 1)]])

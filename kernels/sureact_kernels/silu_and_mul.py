@@ -5,6 +5,10 @@ import torch
 from sureact_kernels.arguments import FLOAT_DTYPES, check_dtype
 from sureact_kernels.errors import KernelInputError
 
+MAX_SERIAL_ELEMENTS = 32767
+"""Elements up to which torch runs a CPU loop on one thread. It cuts larger ones into shares inside of rows and takes
+another routine at the end of each, so that a row's bits would depend on the rows beside it."""
+
 
 def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
     """Multiply the SiLU of the first half of each row by the second half.
@@ -26,4 +30,11 @@ def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
     if gate_up.shape[-1] % 2:
         raise KernelInputError(f"silu_and_mul: the last dimension of gate_up is {gate_up.shape[-1]}; it must be even.")
     gate, up = gate_up.chunk(2, dim=-1)
-    return torch.nn.functional.silu(gate) * up
+    if gate_up.device.type != "cpu" or gate_up.shape[0] == 1:
+        return torch.nn.functional.silu(gate) * up
+    out = torch.empty(gate.shape, dtype=gate.dtype)
+    step = max(1, MAX_SERIAL_ELEMENTS // gate.shape[1])
+    for start in range(0, gate.shape[0], step):
+        rows = slice(start, start + step)
+        torch.mul(torch.nn.functional.silu(gate[rows]), up[rows], out=out[rows])
+    return out

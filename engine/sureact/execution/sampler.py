@@ -29,6 +29,7 @@ class Sampler:
         self._bitmask = allocate_token_bitmask(max_rows, vocabulary.num_logits)
         self._free_mask = legal_bitmask(vocabulary, vocabulary.control_ids)[0]
 
+    @torch.inference_mode()
     def pick(self, logits: torch.Tensor, requests: list[Request]) -> list[PickedToken | Exception]:
         """Pick one token per row of `logits` `[len(requests), num_logits]`, float32, which may be changed.
 

@@ -18,8 +18,9 @@ class RotaryTable:
         """
         positions = torch.arange(max_model_len, dtype=torch.float32, device=inv_freq.device)
         angles = torch.outer(positions, inv_freq)
-        self._cos = angles.cos() * scaling
-        self._sin = angles.sin() * scaling
+        # In float64, rounded once: the same bits whatever the length of the table.
+        self._cos = (angles.double().cos() * scaling).float()
+        self._sin = (angles.double().sin() * scaling).float()
 
     def at(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return cosines and sines `[num_tokens, head_dim / 2]`, float32, at int64 `positions`."""

@@ -1,0 +1,126 @@
+"""Sessions grow, stop, fork, cut and come back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sureact.constraints.choice import choice
+from sureact.engine import Engine
+from sureact.errors import ConfigError, PromptTooLongError, SessionError
+from sureact.sampling_params import SamplingParams
+from sureact.session import Session
+
+FREE = SamplingParams(max_tokens=8, ignore_eos=True)
+
+
+@pytest.fixture
+def session(tiny_engine: Engine) -> Iterator[Session]:
+    with tiny_engine.session() as session:
+        yield session
+    tiny_engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_the_second_turn_computes_only_what_is_new(tiny_engine: Engine, session: Session) -> None:
+    session.append("a first question that is long enough to notice")
+    first = session.generate(FREE)
+    num_tokens = len(session)
+    before = tiny_engine.stats().prefill_tokens
+    session.append("\nand a second")
+    second = session.generate(FREE)
+    # All but the last generated token were cached when it was picked.
+    assert second.usage.cached_tokens == num_tokens - 1
+    assert tiny_engine.stats().prefill_tokens - before == len("\nand a second") + 1
+    assert first.usage.cached_tokens == 0
+
+
+def test_what_was_generated_stays_in_the_context(session: Session) -> None:
+    session.append("abc")
+    output = session.generate(FREE)
+    assert session.token_ids == [*session._engine.encode("abc"), *output.token_ids]  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_stop_cuts_the_context_where_it_cuts_the_text(tiny_engine: Engine, session: Session) -> None:
+    session.append("abc")
+    free = session.generate(SamplingParams(max_tokens=12, ignore_eos=True))
+    stop = free.token_ids[4:6]
+    session.truncate(3)
+    cut = session.generate(SamplingParams(max_tokens=12, ignore_eos=True, stop=[stop]))
+    assert cut.token_ids == free.token_ids[:4]
+    assert cut.finish_reason == "stop"
+    assert cut.stop_reason == stop
+    assert len(session) == 3 + 4
+
+
+def test_a_session_in_small_memory_is_evicted_and_computed_again(tiny_folder: Path) -> None:
+    with Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.0002) as engine:
+        assert engine.config.num_kv_blocks == 3
+        first, second = engine.session(), engine.session()
+        first.append("a" * 200)
+        expected = first.generate(FREE)
+        first.truncate(200)
+        second.append("b" * 200)
+        second.generate(FREE)
+        assert first.num_cached_tokens == 0
+        again = first.generate(FREE)
+        assert again.token_ids == expected.token_ids
+        assert again.usage.cached_tokens == 0
+        assert engine.stats().num_evictions == 2
+
+
+def test_closing_a_stream_keeps_what_came_and_frees_the_session(session: Session) -> None:
+    session.append("abc")
+    stream = session.stream(SamplingParams(max_tokens=200, ignore_eos=True))
+    next(stream)
+    with pytest.raises(SessionError, match="generating"):
+        session.append("more")
+    stream.close()  # pyright: ignore[reportAttributeAccessIssue]
+    assert 3 < len(session) < 203
+    session.append("more")
+
+
+def test_streamed_texts_concatenate_to_the_output(session: Session) -> None:
+    session.append("xyz")
+    deltas = list(session.stream(SamplingParams(max_tokens=30, ignore_eos=True)))
+    assert deltas[-1].output is not None
+    assert "".join(delta.text for delta in deltas) == deltas[-1].output.text
+
+
+def test_a_constraint_decides_what_comes_and_where_it_ends(session: Session) -> None:
+    session.append("pick:")
+    output = session.generate(SamplingParams(max_tokens=20), choice(["left", "leftover", "right"], delimiter="\n"))
+    assert output.text in ("left\n", "leftover\n", "right\n")
+    assert output.finish_reason == "stop"
+
+
+def test_a_trailing_blank_is_refused_with_the_reason(session: Session) -> None:
+    with pytest.raises(ConfigError, match=r"ends in a blank.*newline is fine"):
+        session.append("Answer: ")
+    session.append("Answer:\n")
+
+
+def test_a_context_that_is_full_is_refused_with_numbers(tiny_engine: Engine, session: Session) -> None:
+    with pytest.raises(PromptTooLongError, match=r"1,024 tokens.*takes 1,024"):
+        session.append("a" * 1024)
+    session.append("a" * 1020)
+    with pytest.raises(PromptTooLongError, match=r"1,020 tokens.*max_tokens=8"):
+        session.generate(FREE)
+
+
+def test_an_empty_session_has_nothing_to_generate_from(session: Session) -> None:
+    with pytest.raises(SessionError, match="empty"):
+        session.generate()
+
+
+def test_a_closed_session_says_so(tiny_engine: Engine) -> None:
+    session = tiny_engine.session()
+    session.close()
+    session.close()
+    with pytest.raises(SessionError, match="closed"):
+        session.append("a")
+
+
+def test_truncating_beyond_the_end_is_refused(session: Session) -> None:
+    session.append("abc")
+    with pytest.raises(ConfigError, match="holds 3 tokens"):
+        session.truncate(4)
