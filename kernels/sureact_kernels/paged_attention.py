@@ -28,7 +28,8 @@ def paged_attention(
 
     Args:
         q: `[num_seqs, num_q_heads, head_dim]`.
-        key_cache: `[num_blocks, num_kv_heads, block_size, head_dim]`; finite everywhere, also in unused slots.
+        key_cache: `[num_blocks, num_kv_heads, block_size, head_dim]`; finite everywhere, also in unused slots;
+            block_size * head_dim at least 100, since torch multiplies tinier matrices in another order.
         value_cache: like `key_cache`.
         block_tables: `[num_seqs, max_blocks]`, int64; entries past a sequence's end may be any valid block.
         context_lens: `[num_seqs]`, int64, tokens to attend to, at least 1 and at most max_blocks * block_size.

@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -55,7 +56,12 @@ def test_min_tokens_holds_back_the_end(tiny_engine: Engine) -> None:
 
 def test_penalties_change_what_repeats(tiny_engine: Engine) -> None:
     plain = tiny_engine.generate("aaaa", SamplingParams(max_tokens=40, ignore_eos=True)).token_ids
-    for setting in ({"repetition_penalty": 5.0}, {"presence_penalty": 2.0}, {"frequency_penalty": 2.0}):
+    settings: list[dict[str, Any]] = [
+        {"repetition_penalty": 5.0},
+        {"presence_penalty": 2.0},
+        {"frequency_penalty": 2.0},
+    ]
+    for setting in settings:
         params = SamplingParams(max_tokens=40, ignore_eos=True, **setting)
         assert len(set(tiny_engine.generate("aaaa", params).token_ids)) >= len(set(plain))
 
@@ -87,12 +93,6 @@ def test_a_control_token_in_a_text_is_text_unless_asked_for(tiny_engine: Engine)
 def test_a_stop_that_spells_a_control_token_matches_that_token(tiny_engine: Engine) -> None:
     (stop_id,) = tiny_engine.encode("<tool_call>", parse_control_tokens=True)
 
-    class ForceToolCall(Constraint):
-        cache_key = "force"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
-
-        def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
-            raise NotImplementedError
-
     request = tiny_engine.new_request(tiny_engine._new_sequence([97]), SamplingParams(stop="<tool_call>"), None)  # pyright: ignore[reportPrivateUsage]
     request.accept(stop_id, None)
     assert request.finished is not None
@@ -120,9 +120,9 @@ def test_a_prompt_longer_than_the_context_is_refused_with_numbers(tiny_engine: E
 
 @pytest.mark.parametrize("settings", [{"stop": "x"}, {"min_tokens": 2}, {"ignore_eos": True}])
 def test_settings_that_a_constraint_contradicts_are_refused_by_name(
-    tiny_engine: Engine, settings: dict[str, object]
+    tiny_engine: Engine, settings: dict[str, Any]
 ) -> None:
-    params = SamplingParams(**settings)  # pyright: ignore[reportArgumentType]
+    params = SamplingParams(**settings)
     with pytest.raises(ConfigError, match=next(iter(settings))):
         tiny_engine.generate("a", params, choice(["x", "y"]))
 

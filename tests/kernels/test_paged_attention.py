@@ -42,7 +42,8 @@ def test_equals_attention_in_float64(num_q_heads: int, num_kv_heads: int, dtype:
     q = torch.randn(len(CONTEXT_LENS), num_q_heads, HEAD_DIM).to(dtype)
     out = paged_attention(q, keys, values, tables, torch.tensor(CONTEXT_LENS), 0.2)
     for row, length in enumerate(CONTEXT_LENS):
-        exact = exact_attention(q[row], *(contiguous(c, tables[row], length) for c in (keys, values)), 0.2)
+        k, v = (contiguous(cache, tables[row], length) for cache in (keys, values))
+        exact = exact_attention(q[row], k, v, 0.2)
         assert_close(out[row], exact, dtype)
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,11 @@ from sureact.errors import ConfigError
 from sureact.execution.loaded_model import load_model
 from sureact.execution.model_runner import PagedModelRunner
 from sureact.execution.transformers_runner import TransformersRunner
+
+
+def _ten_bytes(device: object) -> int:
+    del device
+    return 10
 
 
 def copy_with(folder: Path, destination: Path, file: str, **settings: object) -> Path:
@@ -43,14 +49,14 @@ def test_an_architecture_of_ours_runs_in_our_modules(tiny_folder: Path) -> None:
 def test_a_model_larger_than_the_memory_takes_the_slow_path_and_says_so(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sureact.execution.loaded_model.free_bytes", lambda _: 10)
+    monkeypatch.setattr("sureact.execution.loaded_model.free_bytes", _ten_bytes)
     loaded = load_model(EngineConfig(model=str(tiny_folder), dtype="float32", quantization="none", kv_cache_gb=0.01))
     assert isinstance(loaded.runner, TransformersRunner)
     assert "Slow path" in loaded.config.notices[0]
     assert "GB are free" in loaded.config.notices[0]
 
 
-def test_the_slow_path_refuses_our_quantization_by_name(make_checkpoint: object, tmp_path: Path) -> None:
-    folder = make_checkpoint("gemma2", head_dim=16)  # pyright: ignore
+def test_the_slow_path_refuses_our_quantization_by_name(make_checkpoint: Any) -> None:
+    folder = make_checkpoint("gemma2", head_dim=16)
     with pytest.raises(ConfigError, match=r"quantization is 'int8'.*quantization='none'"):
         load_model(EngineConfig(model=str(folder), quantization="int8"))

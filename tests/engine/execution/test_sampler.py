@@ -1,3 +1,5 @@
+from typing import Any
+
 import torch
 
 from sureact.execution.sampler import PickedToken, Sampler
@@ -16,8 +18,8 @@ VOCABULARY = Vocabulary(
 )
 
 
-def request_with(prompt: list[int] | None = None, **settings: object) -> Request:
-    params = SamplingParams(**settings)  # pyright: ignore[reportArgumentType]
+def request_with(prompt: list[int] | None = None, **settings: Any) -> Request:
+    params = SamplingParams(**settings)
     return Request(CachedSequence(prompt or [0]), params, VOCABULARY)
 
 
@@ -45,7 +47,8 @@ def test_a_repetition_penalty_divides_positive_and_multiplies_negative_logits_of
 
 
 def test_presence_counts_once_and_frequency_counts_each_time() -> None:
-    for settings, expected in (({"presence_penalty": 1.0}, 0), ({"frequency_penalty": 1.0}, 1)):
+    for penalty, expected in (("presence_penalty", 0), ("frequency_penalty", 1)):
+        settings: dict[str, Any] = {penalty: 1.0}
         request = request_with(max_tokens=9, **settings)
         request.accept(0, None)
         request.accept(0, None)

@@ -1,8 +1,10 @@
+from typing import Any
+
 import torch
 
 from sureact.kv_cache.storage import KVStorage
 
-SIZES = {"num_layers": 3, "num_kv_heads": 2, "block_size": 4, "head_dim": 8, "dtype": torch.bfloat16}
+SIZES: Any = {"num_layers": 3, "num_kv_heads": 2, "block_size": 4, "head_dim": 8, "dtype": torch.bfloat16}
 
 
 def test_unused_slots_are_finite_since_attention_multiplies_them_by_zero() -> None:

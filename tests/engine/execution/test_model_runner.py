@@ -3,7 +3,9 @@
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ DRAW = random.Random(7)
 PROMPTS = [[DRAW.randrange(256) for _ in range(length)] for length in (1, 5, 40, 129, 300, 17)]
 
 
-def engine_of(folder: Path, form: str, **options: int) -> Engine:
+def engine_of(folder: Path, form: str, **options: Any) -> Engine:
     quantization, dtype = FORMS[form]
     return Engine(str(folder), quantization=quantization, dtype=dtype, kv_cache_gb=0.02, **options)
 
@@ -42,7 +44,11 @@ def engine(form: str, tiny_folder: Path) -> Iterator[Engine]:
 @pytest.fixture(scope="module")
 def alone(engine: Engine) -> list[StepOutput]:
     """Each prompt generated with nothing else running."""
-    return [engine.generate(prompt, PARAMS).completions[0] for prompt in PROMPTS]
+    return [generate(engine, prompt) for prompt in PROMPTS]
+
+
+def generate(engine: Engine, prompt: list[int]) -> StepOutput:
+    return engine.generate(prompt, PARAMS).completions[0]
 
 
 def assert_same(outputs: list[StepOutput], expected: list[StepOutput]) -> None:
@@ -52,21 +58,21 @@ def assert_same(outputs: list[StepOutput], expected: list[StepOutput]) -> None:
 
 def test_alone_and_in_a_batch_of_mixed_prompts(engine: Engine, alone: list[StepOutput]) -> None:
     with ThreadPoolExecutor(len(PROMPTS)) as pool:
-        together = list(pool.map(lambda prompt: engine.generate(prompt, PARAMS).completions[0], PROMPTS))
+        together = list(pool.map(partial(generate, engine), PROMPTS))
     assert_same(together, alone)
 
 
 @pytest.mark.parametrize("size", [2, 3, 7])
 def test_one_prompt_beside_copies_of_itself(engine: Engine, alone: list[StepOutput], size: int) -> None:
     with ThreadPoolExecutor(size) as pool:
-        copies = list(pool.map(lambda _: engine.generate(PROMPTS[3], PARAMS).completions[0], range(size)))
+        copies = list(pool.map(partial(generate, engine), [PROMPTS[3]] * size))
     assert_same(copies, [alone[3]] * size)
 
 
 @pytest.mark.parametrize("chunk_len", [1, 7, 128])
 def test_prompts_whole_and_in_chunks(form: str, tiny_folder: Path, alone: list[StepOutput], chunk_len: int) -> None:
     with engine_of(tiny_folder, form, prefill_chunk_len=chunk_len) as engine:
-        chunked = [engine.generate(prompt, PARAMS).completions[0] for prompt in PROMPTS]
+        chunked = [generate(engine, prompt) for prompt in PROMPTS]
     assert_same(chunked, alone)
 
 
