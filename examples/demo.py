@@ -11,8 +11,8 @@ from sureact.agent.events import CallDelta, CallStarted, Event, ObservationReady
 MODEL = "qwen2.5-coder-1.5b-instruct"
 CUSTOMER = "Alba"
 QUESTION = (
-    f"How many euros does the customer {CUSTOMER} have to pay for all orders together, after the loyalty discount of "
-    f"{CUSTOMER} that our notes tell is taken off?"
+    f"What is the total price of all orders of the customer {CUSTOMER}, after taking off the loyalty discount that our "
+    f"notes give to {CUSTOMER}?"
 )
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import operator
+import re
 import sqlite3
 from contextlib import closing
 from typing import Any
@@ -23,7 +24,7 @@ def query_database(sql: str) -> list[list[object]]:
 
 def search_files(text: str) -> list[str]:
     """Find the lines of the shop's notes that hold all words of a text; words of up to three letters are ignored."""
-    words = [word for word in text.lower().split() if len(word) > 3]
+    words = re.findall(r"\w{4,}", text.lower())
     lines = [f"{name}: {line}" for name in NOTES for line in read_file(name).splitlines()]
     return [line for line in lines if all(word in line.lower() for word in words)]
 

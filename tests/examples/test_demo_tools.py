@@ -21,7 +21,9 @@ def test_the_database_can_be_read_but_not_written(tools: dict[str, Tool]):
 
 
 def test_notes_are_found_and_read(tools: dict[str, Tool]):
-    assert tools["search_files"](text="loyalty discount for Alba") == ["discounts.txt: Loyalty discount of Alba: 8 percent."]
+    assert tools["search_files"](text="loyalty discount for Alba") == [
+        "discounts.txt: Loyalty discount of Alba: 8 percent."
+    ]
     assert "6.90" in str(tools["read_file"](name="shipping.txt"))
     with pytest.raises(ValueError, match="no note"):
         tools["read_file"](name="../pyproject.toml")

@@ -29,7 +29,7 @@ def repeat_text(earlier: Step) -> str:
     """Return what the model reads in place of a call that it made before."""
     return (
         f"This call repeats step {earlier.index + 1} and was not run again. It gave: {earlier.observation}\n"
-        "Use that, or make a different call."
+        "Use that: go on with what is still missing, or finish."
     )
 
 
