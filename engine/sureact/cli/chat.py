@@ -83,7 +83,7 @@ class Conversation:
         self._lm = lm
         self._params = params
         self._system = system
-        self._session: LanguageModelSession = lm.session()
+        self.session: LanguageModelSession = lm.session()
         question, reply, follow_up = (message["content"] for message in _SAMPLE)
         rendered = lm.render_chat(_SAMPLE).text
         if not 0 <= rendered.find(question) < rendered.find(reply) < rendered.find(follow_up):
@@ -98,12 +98,12 @@ class Conversation:
         Raises:
             PromptTooLongError: message and reply do not fit; the session is as it was.
         """
-        num_tokens = len(self._session.token_ids)
+        num_tokens = len(self.session.token_ids)
         try:
-            self._session.append(self._turn(message))
-            stream = cast("Any", self._session.stream(self._params))
+            self.session.append(self._turn(message))
+            stream = cast("Any", self.session.stream(self._params))
         except PromptTooLongError:
-            self._session.truncate(num_tokens)
+            self.session.truncate(num_tokens)
             raise
         with closing(stream) as deltas:
             for delta in deltas:
@@ -112,13 +112,13 @@ class Conversation:
 
     def restarted(self) -> Conversation:
         """Return an empty conversation of the same kind; this one gives its memory back."""
-        self._session.close()
+        self.session.close()
         return Conversation(self._lm, self._params, system=self._system)
 
     def _turn(self, message: str) -> PromptText:
         from sureact.agent.prompt_format import plain_text
 
-        if self._session.token_ids:
+        if self.session.token_ids:
             return self._before_message + plain_text(message) + self._after_message
         opening: list[Message] = [{"role": "system", "content": self._system}] if self._system else []
         return self._lm.render_chat([*opening, {"role": "user", "content": message}])

@@ -52,7 +52,7 @@ def report() -> dict[str, Any]:
         "threads": num_physical_cores(),
         "store": str(store.root),
         "models": [_model_report(model.name, model.path, device) for model in store.models()],
-        "speed": _speed_notes(device, machine),
+        "speed": speed_notes(device, machine),
     }
 
 
@@ -96,7 +96,7 @@ def _resolved_settings(folder: Path, device: torch.device) -> dict[str, object]:
     }
 
 
-def _speed_notes(device: torch.device, machine: dict[str, Any]) -> list[str]:
+def speed_notes(device: torch.device, machine: dict[str, Any]) -> list[str]:
     """Say what is fast on this machine, what falls back, and why."""
     if device.type == "cuda":
         return [

@@ -39,7 +39,7 @@ def pull_command(arguments: argparse.Namespace) -> None:
     from sureact.catalog.store import ModelStore
     from sureact.weights.gguf_conversion import convert_gguf
 
-    with _shown_progress() as show:
+    with shown_progress() as show:
         folder = pull(arguments.name, ModelStore(), convert=convert_gguf, source=arguments.source, progress=show)
     if arguments.json:
         write_json({"name": arguments.name, "path": folder})
@@ -48,7 +48,8 @@ def pull_command(arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _shown_progress() -> Generator[ProgressCallback]:
+def shown_progress() -> Generator[ProgressCallback]:
+    """Show the phases of a pull on standard error while the block lasts: bars on a terminal, lines elsewhere."""
     console = error_console()
     if not console.is_terminal:
         yield _PhaseLines()

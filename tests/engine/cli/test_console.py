@@ -1,0 +1,65 @@
+import io
+import json
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sureact.cli.console import error_console, note, table_text, visible, working, write_json, write_result
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@given(st.text())
+def test_visible_text_cannot_steer_a_terminal(text: str) -> None:
+    shown = visible(text)
+    assert len(shown) == len(text)
+    assert not any((ord(c) < 32 and c not in "\t\n") or 127 <= ord(c) < 160 for c in shown)
+
+
+@given(st.text(st.characters(min_codepoint=32, exclude_categories=["C"])))
+def test_visible_text_keeps_what_is_harmless(text: str) -> None:
+    assert visible(text + "\n\t") == text + "\n\t"
+
+
+def test_results_go_to_a_pipe_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    write_result("\x1b[31mred", end="")
+    assert capsys.readouterr() == ("\x1b[31mred", "")
+
+
+def test_results_on_a_terminal_are_made_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    write_result("\x1b[31mred")
+    assert terminal.getvalue() == "␛[31mred\n"
+
+
+def test_json_holds_what_json_cannot_hold_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    write_json({"path": Path("a"), "day": date(2026, 1, 31), "text": "é", "more": (1, None)})
+    assert json.loads(capsys.readouterr().out) == {"path": "a", "day": "2026-01-31", "text": "é", "more": [1, None]}
+
+
+def test_notes_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    note("hello")
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_working_writes_a_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with working("Loading"):
+        pass
+    assert capsys.readouterr() == ("", "Loading ...\n")
+
+
+def test_the_console_takes_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    error_console().print("[bold]:smile: " + "x" * 200)
+    assert capsys.readouterr() == ("", "[bold]:smile: " + "x" * 200 + "\n")
+
+
+def test_columns_of_a_table_line_up() -> None:
+    assert table_text([("A", "LONG"), ("bbb", "c")]) == "A    LONG\nbbb  c"

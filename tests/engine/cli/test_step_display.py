@@ -1,0 +1,57 @@
+import io
+
+from rich.console import Console
+
+from sureact.agent.events import (
+    AnswerReady,
+    CallDelta,
+    CallStarted,
+    ContextTruncated,
+    Event,
+    ObservationReady,
+    OutputDelta,
+    RunStarted,
+    ThoughtDelta,
+)
+from sureact.cli.step_display import StepDisplay
+
+
+def shown(*events: Event) -> str:
+    screen = io.StringIO()
+    display = StepDisplay(Console(file=screen, width=80, markup=False, highlight=False, soft_wrap=True))
+    for event in events:
+        display(event)
+    return screen.getvalue()
+
+
+def test_a_run_is_shown_step_by_step() -> None:
+    text = shown(
+        RunStarted({"question": "q"}, ("add", "finish"), 5),
+        ThoughtDelta(0, " I add"),
+        ThoughtDelta(0, " them."),
+        CallDelta(0, "add("),
+        CallDelta(0, "1, 2)"),
+        CallStarted(0, "add", {"a": 1, "b": 2}),
+        ObservationReady(0, "3", is_error=False, is_repeat=False),
+        ThoughtDelta(1, "Done."),
+        OutputDelta('{"answer": "3"}'),
+        AnswerReady({"answer": "3"}, "finish"),
+    )
+    assert text == (
+        "Step 1\n  Thought: I add them.\n  Call: add(1, 2)\n  Observation: 3\n"
+        'Step 2\n  Thought: Done.\n  Answer: {"answer": "3"}\n'
+    )
+
+
+def test_an_error_is_called_one_and_lines_are_indented() -> None:
+    text = shown(ThoughtDelta(0, "x"), ObservationReady(0, "one\ntwo", is_error=True, is_repeat=False))
+    assert "  Error: one\n    two" in text
+
+
+def test_dropped_steps_are_told_by_their_numbers() -> None:
+    assert "Context full: dropped steps 1, 2" in shown(ContextTruncated((0, 1), 300))
+
+
+def test_what_a_tool_writes_cannot_steer_the_terminal() -> None:
+    text = shown(ObservationReady(0, "\x1b[2J[bold]", is_error=False, is_repeat=False))
+    assert "␛[2J[bold]" in text
