@@ -55,7 +55,9 @@ class SamplingParams:
         """Validate, and freeze `stop` into a tuple."""
         _require(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
         _require(0 <= self.min_tokens <= self.max_tokens, "min_tokens", self.min_tokens, "between 0 and max_tokens")
-        _require(math.isfinite(self.temperature) and self.temperature >= 0, "temperature", self.temperature, "0 or more")
+        _require(
+            math.isfinite(self.temperature) and self.temperature >= 0, "temperature", self.temperature, "0 or more"
+        )
         _require(self.top_k >= 0, "top_k", self.top_k, "0 (all) or more")
         _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1")
         _require(0 <= self.min_p <= 1, "min_p", self.min_p, "between 0 and 1")
