@@ -15,9 +15,9 @@ def main() -> None:
     for num_blocks in (1, 8, 64):
         context_len = num_blocks * BLOCK_SIZE
         q = torch.randn(1, NUM_Q_HEADS, HEAD_DIM, device=device()).bfloat16()
-        k, v = torch.randn(2, num_blocks, NUM_KV_HEADS, BLOCK_SIZE, HEAD_DIM, device=device()).bfloat16().unbind()
+        k, v = torch.randn(2, num_blocks, BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM, device=device()).bfloat16().unbind()
         tables = torch.arange(num_blocks, device=device())[None]
-        lens = torch.tensor([context_len], device=device())
+        lens = [context_len]
         flat_k, flat_v = (cache.transpose(0, 1).flatten(1, 2).double() for cache in (k, v))
         exact = F.scaled_dot_product_attention(
             q.double().transpose(0, 1)[None], flat_k[None], flat_v[None], scale=scale, enable_gqa=True

@@ -15,7 +15,7 @@ def main() -> None:
     for num_blocks in (1, 4, 8):
         length = num_blocks * BLOCK_SIZE
         q = torch.randn(length, NUM_Q_HEADS, HEAD_DIM, device=device()).bfloat16()
-        k, v = torch.randn(2, num_blocks, NUM_KV_HEADS, BLOCK_SIZE, HEAD_DIM, device=device()).bfloat16().unbind()
+        k, v = torch.randn(2, num_blocks, BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM, device=device()).bfloat16().unbind()
         tables = torch.arange(num_blocks, device=device())[None]
         flat_k, flat_v = (cache.transpose(0, 1).flatten(1, 2).double() for cache in (k, v))
         exact = F.scaled_dot_product_attention(

@@ -1,5 +1,7 @@
 """Attention of one new token per sequence over its paged keys and values."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  the field's name for it
@@ -15,7 +17,7 @@ def paged_attention(
     key_cache: torch.Tensor,
     value_cache: torch.Tensor,
     block_tables: torch.Tensor,
-    context_lens: torch.Tensor,
+    context_lens: Sequence[int],
     scale: float,
 ) -> torch.Tensor:
     """Attend from the last token of each sequence to all of its tokens.
@@ -28,40 +30,41 @@ def paged_attention(
 
     Args:
         q: `[num_seqs, num_q_heads, head_dim]`.
-        key_cache: `[num_blocks, num_kv_heads, block_size, head_dim]`; finite everywhere, also in unused slots;
+        key_cache: `[num_blocks, block_size, num_kv_heads, head_dim]`; finite everywhere, also in unused slots;
             block_size * head_dim at least 100, since torch multiplies tinier matrices in another order.
         value_cache: like `key_cache`.
         block_tables: `[num_seqs, max_blocks]`, int64; entries past a sequence's end may be any valid block.
-        context_lens: `[num_seqs]`, int64, tokens to attend to, at least 1 and at most max_blocks * block_size.
+        context_lens: tokens to attend to per sequence, at least 1 and at most max_blocks * block_size.
         scale: factor of the scores, usually `head_dim ** -0.5`.
 
     Returns:
         `[num_seqs, num_q_heads, head_dim]`, dtype of `q`, new.
 
     Raises:
-        KernelInputError: `block_tables` or `context_lens` do not match the number of sequences.
+        KernelInputError: `q` or `block_tables` do not match the number of sequences.
 
     Source: split-KV decoding, Dao et al. 2023, "Flash-Decoding for long-context inference".
     """
     num_seqs, num_q_heads, head_dim = q.shape
-    check_shape("paged_attention", "block_tables", block_tables, (num_seqs, None))
-    check_shape("paged_attention", "context_lens", context_lens, (num_seqs,))
-    num_kv_heads = key_cache.shape[1]
+    check_shape("paged_attention", "block_tables", block_tables, (len(context_lens), None))
+    check_shape("paged_attention", "q", q, (len(context_lens), None, None))
+    num_kv_heads = key_cache.shape[2]
     group = num_q_heads // num_kv_heads
     grouped = F.pad(q.view(num_seqs, num_kv_heads, group, head_dim).float() * scale, (0, 0, 0, -group % ROW_MULTIPLE))
-    last = (context_lens - 1).view(num_seqs, 1, 1, 1, 1)
-    out = attend(grouped, gather_blocks(key_cache, block_tables), gather_blocks(value_cache, block_tables), last)
+    keys, values = gather_blocks(key_cache, block_tables), gather_blocks(value_cache, block_tables)
+    out = attend(grouped, keys, values, lambda scores: _hide_past_end(scores, context_lens))
     return out[:, :, :group].reshape(num_seqs, num_q_heads, head_dim).to(q.dtype)
 
 
 def gather_blocks(cache: torch.Tensor, block_tables: torch.Tensor) -> torch.Tensor:
     """Return the blocks of each table, `[num_seqs, num_blocks, num_kv_heads, block_size, head_dim]`, float32."""
-    gathered = cache.index_select(0, block_tables.reshape(-1)).float()
-    return gathered.view(*block_tables.shape, *cache.shape[1:])
+    gathered = cache.index_select(0, block_tables.reshape(-1)).transpose(1, 2)
+    by_head = gathered.to(torch.float32, memory_format=torch.contiguous_format)
+    return by_head.contiguous().view(*block_tables.shape, *by_head.shape[1:])
 
 
 def attend(
-    q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, last_positions: torch.Tensor, first_masked_block: int = 0
+    q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, hide: Callable[[torch.Tensor], None]
 ) -> torch.Tensor:
     """Attend from grouped queries to gathered blocks, one product per block and sums in the order of the blocks.
 
@@ -69,28 +72,39 @@ def attend(
         q: `[num_seqs, num_kv_heads, rows, head_dim]`, float32, scaled; `rows` a multiple of `ROW_MULTIPLE`.
         keys: `[num_seqs, num_blocks, num_kv_heads, block_size, head_dim]`, float32.
         values: like `keys`.
-        last_positions: the last position each row may see, int64, broadcastable to
-            `[num_seqs, num_blocks, num_kv_heads, rows, block_size]`.
-        first_masked_block: blocks before it are visible to every row, so that masking can skip them.
+        hide: sets the scores `[num_seqs, num_blocks, num_kv_heads, rows, block_size]` that a row must not see to -inf.
 
     Returns:
         `[num_seqs, num_kv_heads, rows, head_dim]`, float32, new.
     """
-    num_blocks, block_size = keys.shape[1], keys.shape[3]
     scores = torch.matmul(q.unsqueeze(1), keys.transpose(-1, -2))
-    positions = torch.arange(first_masked_block * block_size, num_blocks * block_size, device=q.device)
-    hidden = positions.view(-1, 1, 1, block_size) > last_positions
-    scores[:, first_masked_block:].masked_fill_(hidden, float("-inf"))
+    hide(scores)
     weights = _exp_(scores.sub_(scores.amax((1, -1), keepdim=True)))
     block_sums = weights.sum(-1, keepdim=True)
     block_outs = torch.matmul(weights, values)
     # A loop, since a reduction over a varying number of blocks may pick its order by that number. Blocks past the end
     # of a sequence add exact zeros.
-    total, out = block_sums[:, 0], block_outs[:, 0]
-    for block in range(1, num_blocks):
-        total = total + block_sums[:, block]
-        out = out + block_outs[:, block]
-    return out / total
+    return _sum_in_order(block_outs) / _sum_in_order(block_sums)
+
+
+def _sum_in_order(blocks: torch.Tensor) -> torch.Tensor:
+    """Add `[num_seqs, num_blocks, ...]` over the blocks, the first to the second, then the third, and so on."""
+    total, *rest = blocks.unbind(1)
+    for block in rest:
+        total = total + block
+    return total
+
+
+def _hide_past_end(scores: torch.Tensor, context_lens: Sequence[int]) -> None:
+    """Set the scores of each sequence behind its last token to -inf."""
+    block_size = scores.shape[-1]
+    for row, context_len in zip(scores, context_lens, strict=True):
+        num_full, num_rest = divmod(context_len, block_size)
+        if num_rest:
+            row[num_full, :, :, num_rest:] = float("-inf")
+            num_full += 1
+        if num_full < len(row):
+            row[num_full:] = float("-inf")
 
 
 def _exp_(x: torch.Tensor) -> torch.Tensor:

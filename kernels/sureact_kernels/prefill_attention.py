@@ -1,6 +1,7 @@
 """Causal attention of many new tokens over their sequence's paged keys and values."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F  # noqa: N812  the field's name for it
@@ -30,7 +31,7 @@ def prefill_attention(
 
     Args:
         q: `[num_tokens, num_q_heads, head_dim]`: the queries of all sequences, one after another.
-        key_cache: `[num_blocks, num_kv_heads, block_size, head_dim]`; finite everywhere, also in unused slots.
+        key_cache: `[num_blocks, block_size, num_kv_heads, head_dim]`; finite everywhere, also in unused slots.
         value_cache: like `key_cache`.
         block_tables: `[num_seqs, max_blocks]`, int64.
         query_lens: new tokens per sequence; they add up to num_tokens.
@@ -67,7 +68,7 @@ def _attend_in_tiles(
     out: torch.Tensor,
 ) -> None:
     query_len, num_q_heads, head_dim = q.shape
-    _, num_kv_heads, block_size, _ = key_cache.shape
+    block_size, num_kv_heads = key_cache.shape[1:3]
     group = num_q_heads // num_kv_heads
     num_blocks = -(-context_len // block_size)
     keys = gather_blocks(key_cache, table[None, :num_blocks])
@@ -80,10 +81,21 @@ def _attend_in_tiles(
         positions = torch.arange(first, first + len(padded), device=q.device)
         # [num_kv_heads, tokens * group, head_dim]: the rows of a token's heads stay together.
         rows = padded.view(-1, num_kv_heads, group, head_dim).transpose(0, 1).reshape(1, num_kv_heads, -1, head_dim)
-        last = positions.repeat_interleave(group).view(-1, 1)
-        attended = attend(rows, keys[:, :seen], values[:, :seen], last, first // block_size)
+        last_positions = positions.repeat_interleave(group)
+        attended = attend(
+            rows, keys[:, :seen], values[:, :seen], partial(_hide_future, last_positions=last_positions, first=first)
+        )
         by_token = attended.view(num_kv_heads, -1, group, head_dim).transpose(0, 1)
         out[start : start + len(tile)] = by_token[: len(tile)].reshape(len(tile), num_q_heads, head_dim)
+
+
+def _hide_future(scores: torch.Tensor, *, last_positions: torch.Tensor, first: int) -> None:
+    """Set scores behind each row's own position to -inf; every row sees all that lies before position `first`."""
+    num_blocks, block_size = scores.shape[1], scores.shape[-1]
+    first_block = first // block_size
+    positions = torch.arange(first_block * block_size, num_blocks * block_size, device=scores.device)
+    hidden = positions.view(-1, 1, 1, block_size) > last_positions.view(-1, 1)
+    scores[:, first_block:].masked_fill_(hidden, float("-inf"))
 
 
 def _attend_fused(
@@ -95,22 +107,24 @@ def _attend_fused(
     scale: float,
 ) -> torch.Tensor:
     query_len, num_q_heads, _ = q.shape
-    block_size = key_cache.shape[2]
+    block_size = key_cache.shape[1]
     blocks = table[: -(-context_len // block_size)]
-    group = num_q_heads // key_cache.shape[1]
+    group = num_q_heads // key_cache.shape[2]
 
     def heads(cache: torch.Tensor) -> torch.Tensor:
-        flat = cache.index_select(0, blocks).transpose(0, 1).flatten(1, 2)[:, :context_len]
-        return flat.to(q.dtype).repeat_interleave(group, dim=0)
+        flat = cache.index_select(0, blocks).flatten(0, 1)[:context_len].transpose(0, 1)
+        return flat.to(q.dtype).repeat_interleave(group, dim=0).unsqueeze(0)
 
-    if query_len == context_len:
-        attended = F.scaled_dot_product_attention(
-            q.transpose(0, 1), heads(key_cache), heads(value_cache), is_causal=True, scale=scale
-        )
-    else:
-        visible = torch.ones(query_len, context_len, dtype=torch.bool, device=q.device)
-        visible = visible.tril(context_len - query_len)
-        attended = F.scaled_dot_product_attention(
-            q.transpose(0, 1), heads(key_cache), heads(value_cache), attn_mask=visible, scale=scale
-        )
-    return attended.transpose(0, 1)
+    is_whole_prompt = query_len == context_len
+    visible = None
+    if not is_whole_prompt:
+        visible = torch.ones(query_len, context_len, dtype=torch.bool, device=q.device).tril(context_len - query_len)
+    attended = F.scaled_dot_product_attention(
+        q.transpose(0, 1).unsqueeze(0),  # torch's fused routine takes four dimensions only
+        heads(key_cache),
+        heads(value_cache),
+        attn_mask=visible,
+        is_causal=is_whole_prompt,
+        scale=scale,
+    )
+    return attended.squeeze(0).transpose(0, 1)

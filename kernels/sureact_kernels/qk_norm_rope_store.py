@@ -38,9 +38,9 @@ def qk_norm_rope_store(
 
     Args:
         qkv: `[num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]`: queries, keys, values.
-        cos: `[num_tokens, head_dim / 2]`, float32, at each token's position.
-        sin: like `cos`.
-        key_cache: `[num_blocks, num_kv_heads, block_size, head_dim]`; written in place.
+        cos: `[num_tokens, head_dim]`, float32, at each token's position; both halves the same.
+        sin: like `cos`, but with the first half negated, so that one sum rotates both halves.
+        key_cache: `[num_blocks, block_size, num_kv_heads, head_dim]`; written in place.
         value_cache: like `key_cache`; written in place.
         slot_mapping: `[num_tokens]`, int64.
         head_norm: weights for normalizing each head before rotation, or None.
@@ -54,8 +54,8 @@ def qk_norm_rope_store(
     Source: Su et al. 2021, arXiv:2104.09864.
     """
     num_tokens = qkv.shape[0]
-    _, num_kv_heads, block_size, head_dim = key_cache.shape
-    check_shape("qk_norm_rope_store", "cos", cos, (num_tokens, head_dim // 2))
+    num_kv_heads, head_dim = key_cache.shape[2:]
+    check_shape("qk_norm_rope_store", "cos", cos, (num_tokens, head_dim))
     check_shape("qk_norm_rope_store", "slot_mapping", slot_mapping, (num_tokens,))
     heads = qkv.view(num_tokens, -1, head_dim)
     num_q_heads = heads.shape[1] - 2 * num_kv_heads
@@ -66,15 +66,14 @@ def qk_norm_rope_store(
         rotated = _rotate(torch.cat((q, k), dim=1), cos, sin)
     else:
         rotated = _rotate(heads[:, : num_q_heads + num_kv_heads], cos, sin)
-    blocks = slot_mapping // block_size
-    rows = slot_mapping % block_size
-    key_cache[blocks, :, rows] = rotated[:, num_q_heads:].to(key_cache.dtype)
-    value_cache[blocks, :, rows] = v.to(value_cache.dtype)
+    key_cache.flatten(0, 1).index_copy_(0, slot_mapping, rotated[:, num_q_heads:].to(key_cache.dtype))
+    value_cache.flatten(0, 1).index_copy_(0, slot_mapping, v.to(value_cache.dtype))
     return rotated[:, :num_q_heads]
 
 
 def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotate `x` `[num_tokens, num_heads, head_dim]` by the angles of its tokens."""
-    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-    first, second = x.float().chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+    wide = x.float()
+    first, second = wide.chunk(2, dim=-1)
+    swapped = torch.cat((second, first), dim=-1).mul_(sin.unsqueeze(1))
+    return (wide * cos.unsqueeze(1)).add_(swapped).to(x.dtype)

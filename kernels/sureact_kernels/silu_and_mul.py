@@ -1,6 +1,7 @@
 """The gate of a SwiGLU block."""
 
 import torch
+import torch.nn.functional as F  # noqa: N812  the field's name for it
 
 from sureact_kernels.arguments import FLOAT_DTYPES, check_dtype
 from sureact_kernels.errors import KernelInputError
@@ -31,10 +32,10 @@ def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
         raise KernelInputError(f"silu_and_mul: the last dimension of gate_up is {gate_up.shape[-1]}; it must be even.")
     gate, up = gate_up.chunk(2, dim=-1)
     if gate_up.device.type != "cpu" or gate_up.shape[0] == 1:
-        return torch.nn.functional.silu(gate) * up
+        return F.silu(gate) * up
     out = torch.empty(gate.shape, dtype=gate.dtype)
     step = max(1, MAX_SERIAL_ELEMENTS // gate.shape[1])
     for start in range(0, gate.shape[0], step):
         rows = slice(start, start + step)
-        torch.mul(torch.nn.functional.silu(gate[rows]), up[rows], out=out[rows])
+        torch.mul(F.silu(gate[rows]), up[rows], out=out[rows])
     return out

@@ -22,7 +22,7 @@ def cache_of(
     num_kv_heads: int, dtype: torch.dtype, num_blocks: int = 40
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Keys, values, and a table of shuffled blocks per context length, padded with block 0."""
-    shape = (num_blocks, num_kv_heads, BLOCK_SIZE, HEAD_DIM)
+    shape = (num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_DIM)
     blocks = torch.randperm(num_blocks).tolist()
     tables = torch.zeros(len(CONTEXT_LENS), 8, dtype=torch.int64)
     for row, length in enumerate(CONTEXT_LENS):
@@ -32,7 +32,7 @@ def cache_of(
 
 
 def contiguous(cache: torch.Tensor, table: torch.Tensor, length: int) -> torch.Tensor:
-    return cache[table].transpose(0, 1).flatten(1, 2)[:, :length]
+    return cache[table].flatten(0, 1)[:length].transpose(0, 1)
 
 
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES)
@@ -40,7 +40,7 @@ def contiguous(cache: torch.Tensor, table: torch.Tensor, length: int) -> torch.T
 def test_equals_attention_in_float64(num_q_heads: int, num_kv_heads: int, dtype: torch.dtype) -> None:
     keys, values, tables = cache_of(num_kv_heads, dtype)
     q = torch.randn(len(CONTEXT_LENS), num_q_heads, HEAD_DIM).to(dtype)
-    out = paged_attention(q, keys, values, tables, torch.tensor(CONTEXT_LENS), 0.2)
+    out = paged_attention(q, keys, values, tables, CONTEXT_LENS, 0.2)
     for row, length in enumerate(CONTEXT_LENS):
         k, v = (contiguous(cache, tables[row], length) for cache in (keys, values))
         exact = exact_attention(q[row], k, v, 0.2)
@@ -50,14 +50,14 @@ def test_equals_attention_in_float64(num_q_heads: int, num_kv_heads: int, dtype:
 def test_a_sequence_has_the_same_bits_alone_and_beside_longer_ones() -> None:
     keys, values, tables = cache_of(2, torch.bfloat16)
     q = torch.randn(len(CONTEXT_LENS), 14, HEAD_DIM).bfloat16()
-    together = paged_attention(q, keys, values, tables, torch.tensor(CONTEXT_LENS), 0.2)
+    together = paged_attention(q, keys, values, tables, CONTEXT_LENS, 0.2)
     for row, length in enumerate(CONTEXT_LENS):
         table = tables[row : row + 1, : -(-length // BLOCK_SIZE)]
-        alone = paged_attention(q[row : row + 1], keys, values, table, torch.tensor([length]), 0.2)
+        alone = paged_attention(q[row : row + 1], keys, values, table, [length], 0.2)
         assert torch.equal(alone, together[row : row + 1])
 
 
 def test_lengths_of_other_sequences_are_refused() -> None:
     keys, values, tables = cache_of(2, torch.float32)
-    with pytest.raises(KernelInputError, match="context_lens"):
-        paged_attention(torch.randn(6, 2, HEAD_DIM), keys, values, tables, torch.tensor([1]), 0.2)
+    with pytest.raises(KernelInputError, match="block_tables"):
+        paged_attention(torch.randn(6, 2, HEAD_DIM), keys, values, tables, [1], 0.2)

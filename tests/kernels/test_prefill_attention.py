@@ -12,7 +12,7 @@ QUERY_LENS, CONTEXT_LENS = (1, 63, 5, 300, 130), (40, 63, 128, 310, 131)
 
 
 def batch(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    shape = (60, NUM_KV_HEADS, BLOCK_SIZE, HEAD_DIM)
+    shape = (60, BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM)
     blocks = torch.randperm(60).tolist()
     tables = torch.zeros(len(CONTEXT_LENS), 20, dtype=torch.int64)
     for row, length in enumerate(CONTEXT_LENS):
@@ -30,7 +30,7 @@ def exact(
     start = 0
     for table, query_len, context_len in zip(tables, QUERY_LENS, CONTEXT_LENS, strict=True):
         k, v = (
-            c[table].transpose(0, 1).flatten(1, 2)[:, :context_len].double().repeat_interleave(3, 0)
+            c[table].flatten(0, 1)[:context_len].transpose(0, 1).double().repeat_interleave(3, 0)
             for c in (keys, values)
         )
         mask = torch.ones(query_len, context_len).tril(context_len - query_len + visible_offset).bool()
@@ -57,7 +57,7 @@ def test_each_token_has_the_bits_that_decoding_it_alone_gives() -> None:
             length = context_len - query_len + i + 1
             blocks = table[None, : -(-length // BLOCK_SIZE)]
             row = q[start + i : start + i + 1]
-            alone = paged_attention(row, keys, values, blocks, torch.tensor([length]), SCALE)
+            alone = paged_attention(row, keys, values, blocks, [length], SCALE)
             assert torch.equal(alone, out[start + i : start + i + 1]), (start, i)
         start += query_len
 

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, replace
 
 from sureact.errors import OutOfMemoryError, RequestAbortedError
+from sureact.execution.cpu_runtime import release_thread_pool
 from sureact.execution.model_runner import ModelRunner
 from sureact.execution.sampler import PickedToken, Sampler
 from sureact.kv_cache.paged_cache import PagedCache
@@ -75,6 +76,7 @@ class EngineLoop:
         with self._wake:
             if self._is_closed:
                 raise _closed()
+            release_thread_pool()
             self._scheduler.add(request)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="sureact-engine", daemon=True)
@@ -129,6 +131,7 @@ class EngineLoop:
         while True:
             with self._wake:
                 while not self._scheduler.has_work and not self._is_closed:
+                    release_thread_pool()
                     self._wake.wait()
                 if self._is_closed:
                     return

@@ -12,6 +12,7 @@ from sureact.catalog.resolve import model_folder, resolve_model
 from sureact.catalog.store import ModelStore
 from sureact.config import BLOCK_SIZE, Dtype, EngineConfig, Quantization, ResolvedConfig
 from sureact.errors import ConfigError, UnsupportedModelError
+from sureact.execution.cpu_runtime import keep_freed_buffers
 from sureact.execution.memory import GIGABYTE, CacheSize, KVShape, cache_size, free_bytes, weight_bytes
 from sureact.execution.model_runner import ModelRunner, PagedModelRunner
 from sureact.execution.settings import (
@@ -68,6 +69,8 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
     torch.set_num_threads(num_threads)
     reason = native_support(folder) or _too_large(folder, config, device)
     parts = _load_native(folder, config, device) if reason is None else _load_foreign(folder, config, device, reason)
+    if device.type == "cpu":
+        keep_freed_buffers()
     penalty = _repetition_penalty(folder)
     notices = parts.notices
     if penalty != 1:

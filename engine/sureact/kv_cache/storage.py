@@ -4,7 +4,7 @@ import torch
 
 
 class KVStorage:
-    """Keys and values of every layer, `[num_blocks, num_kv_heads, block_size, head_dim]` each."""
+    """Keys and values of every layer, `[num_blocks, block_size, num_kv_heads, head_dim]` each."""
 
     def __init__(
         self,
@@ -18,7 +18,7 @@ class KVStorage:
         device: torch.device,
     ) -> None:
         """Reserve the memory; on a CPU the system commits it only as blocks are written."""
-        shape = (num_blocks, num_kv_heads, block_size, head_dim)
+        shape = (num_blocks, block_size, num_kv_heads, head_dim)
         # Zeros, not empty: attention multiplies unused slots by 0, and 0 times NaN is NaN.
         self.layers = [
             (torch.zeros(shape, dtype=dtype, device=device), torch.zeros(shape, dtype=dtype, device=device))

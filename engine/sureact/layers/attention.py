@@ -33,15 +33,14 @@ class Attention:
         Args:
             x: normalized hidden states.
             rotary: cosines and sines at the tokens' positions, from `RotaryTable.at`.
-            key_cache: `[num_blocks, num_kv_heads, block_size, head_dim]`, this layer's.
+            key_cache: `[num_blocks, block_size, num_kv_heads, head_dim]`, this layer's.
             value_cache: like `key_cache`.
             metadata: where the tokens stand.
         """
         qkv = self.qkv(x, invariant=metadata.is_invariant)
         q = qk_norm_rope_store(qkv, *rotary, key_cache, value_cache, metadata.slot_mapping, self.head_norm)
         if metadata.is_decode:
-            context_lens = torch.tensor(metadata.context_lens, device=q.device)
-            out = paged_attention(q, key_cache, value_cache, metadata.block_tables, context_lens, self.scale)
+            out = paged_attention(q, key_cache, value_cache, metadata.block_tables, metadata.context_lens, self.scale)
         else:
             out = prefill_attention(
                 q,

@@ -19,9 +19,11 @@ class RotaryTable:
         positions = torch.arange(max_model_len, dtype=torch.float32, device=inv_freq.device)
         angles = torch.outer(positions, inv_freq)
         # In float64, rounded once: the same bits whatever the length of the table.
-        self._cos = (angles.double().cos() * scaling).float()
-        self._sin = (angles.double().sin() * scaling).float()
+        cos = (angles.double().cos() * scaling).float()
+        sin = (angles.double().sin() * scaling).float()
+        self._cos = torch.cat((cos, cos), dim=-1)
+        self._sin = torch.cat((-sin, sin), dim=-1)
 
     def at(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return cosines and sines `[num_tokens, head_dim / 2]`, float32, at int64 `positions`."""
+        """Return cosines and sines `[num_tokens, head_dim]`, float32, at int64 `positions`, as the op takes them."""
         return self._cos.index_select(0, positions), self._sin.index_select(0, positions)

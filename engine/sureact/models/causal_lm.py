@@ -16,7 +16,7 @@ from sureact_kernels.embedding import embedding
 from sureact_kernels.linear import LinearWeight
 
 LayerCache = tuple[torch.Tensor, torch.Tensor]
-"""Keys and values of one layer, each `[num_blocks, num_kv_heads, block_size, head_dim]`."""
+"""Keys and values of one layer, each `[num_blocks, block_size, num_kv_heads, head_dim]`."""
 
 
 class Weights:

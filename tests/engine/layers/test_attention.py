@@ -34,7 +34,7 @@ def test_a_prompt_at_once_and_token_by_token_gives_the_same_bits() -> None:
         return attention(x[start:end], rotary.at(where.positions), *caches, where)
 
     def new_caches() -> tuple[torch.Tensor, torch.Tensor]:
-        shape = (4, NUM_KV_HEADS, BLOCK_SIZE, HEAD_DIM)
+        shape = (4, BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM)
         return torch.zeros(shape), torch.zeros(shape)
 
     caches = new_caches()
