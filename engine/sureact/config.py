@@ -39,8 +39,9 @@ class EngineConfig:
     what the weights leave on a GPU, at most what 16 contexts of full length need."""
     max_running_requests: int = 16
     """Requests that decode together; more wait."""
-    prefill_chunk_len: int = 512
-    """Most prompt tokens computed in one step."""
+    prefill_chunk_len: int | None = None
+    """Most prompt tokens computed in one step; None takes 256 in strict determinism, whose product does not gain from
+    more, and 1,024 in fast, whose product does."""
     num_threads: int | None = None
     """CPU threads; None takes one per physical core."""
 

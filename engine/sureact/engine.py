@@ -45,7 +45,7 @@ class Engine:
         max_model_len: int | None = None,
         kv_cache_gb: float | None = None,
         max_running_requests: int = 16,
-        prefill_chunk_len: int = 512,
+        prefill_chunk_len: int | None = None,
         num_threads: int | None = None,
     ) -> None:
         """Load `model`; every option is a field of `EngineConfig`, which describes it.
@@ -78,7 +78,7 @@ class Engine:
         scheduler = Scheduler(
             loaded.cache,
             max_running_requests=max_running_requests,
-            prefill_chunk_len=prefill_chunk_len,
+            prefill_chunk_len=self.config.prefill_chunk_len,
         )
         sampler = Sampler(self.vocabulary, max_rows=max_running_requests)
         self._loop = EngineLoop(scheduler, loaded.runner, sampler, loaded.cache)

@@ -10,7 +10,7 @@ import torch
 
 from sureact.catalog.resolve import model_folder, resolve_model
 from sureact.catalog.store import ModelStore
-from sureact.config import BLOCK_SIZE, Dtype, EngineConfig, Quantization, ResolvedConfig
+from sureact.config import BLOCK_SIZE, Determinism, Dtype, EngineConfig, Quantization, ResolvedConfig
 from sureact.errors import ConfigError, UnsupportedModelError
 from sureact.execution.cpu_runtime import keep_freed_buffers
 from sureact.execution.memory import GIGABYTE, CacheSize, KVShape, cache_size, free_bytes, weight_bytes
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from transformers import PreTrainedModel
+
+
+PREFILL_CHUNK_LENS: dict[Determinism, int] = {"strict": 256, "fast": 1024}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
         num_kv_blocks=parts.cache_size.num_blocks,
         kv_cache_bytes=parts.cache_size.num_bytes,
         max_running_requests=config.max_running_requests,
-        prefill_chunk_len=config.prefill_chunk_len,
+        prefill_chunk_len=config.prefill_chunk_len or PREFILL_CHUNK_LENS[config.determinism],
         num_threads=num_threads,
         weight_bytes_per_token=parts.runner.weight_bytes_per_token,
         notices=notices,

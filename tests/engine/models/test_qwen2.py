@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,17 @@ def engine(model_folder: Path) -> Iterator[Engine]:
         yield engine
 
 
+def generate(engine: Engine, params: SamplingParams, prompt: list[int]) -> tuple[int, ...]:
+    return engine.generate(prompt, params).token_ids
+
+
 def test_greedy_tokens_are_those_of_transformers(engine: Engine, model_folder: Path) -> None:
     from transformers import AutoModelForCausalLM, GenerationConfig
 
     prompts = [engine.encode(engine.render_chat([{"role": "user", "content": question}])) for question in QUESTIONS]
     params = SamplingParams(max_tokens=64, ignore_eos=True)
     with ThreadPoolExecutor(len(prompts)) as pool:
-        ours = [list(output.token_ids) for output in pool.map(lambda p: engine.generate(p, params), prompts)]
+        ours = [list(tokens) for tokens in pool.map(partial(generate, engine, params), prompts)]
     model: Any = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32).eval()
     model.generation_config.eos_token_id = None
     settings = GenerationConfig(max_new_tokens=64, do_sample=False, eos_token_id=None, pad_token_id=0)

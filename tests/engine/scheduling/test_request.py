@@ -1,0 +1,90 @@
+"""A request ends at a stop, an end-of-sequence token, the end of its constraint, its budget, an abort or an error."""
+
+from typing import Any
+
+import pytest
+
+from sureact.errors import ConstraintStateError
+from sureact.kv_cache.cached_sequence import CachedSequence
+from sureact.outputs import StepOutput
+from sureact.sampling_params import SamplingParams
+from sureact.scheduling.request import Request
+from sureact.tokens.vocabulary import Vocabulary
+
+EOS = 3
+VOCABULARY = Vocabulary(
+    token_bytes=(b"a", b"b", b"c", b""),
+    control_ids=frozenset({EOS}),
+    unused_ids=frozenset(),
+    eos_ids=(EOS,),
+    tokenizer_json=None,
+    fingerprint="test",
+)
+
+
+def finished(token_ids: list[int], **settings: Any) -> StepOutput:
+    """Feed tokens until the request is done; return its output."""
+    request = Request(CachedSequence([0, 1]), SamplingParams(**settings), VOCABULARY)
+    for token_id in token_ids:
+        request.accept(token_id, None)
+        if request.is_done:
+            break
+    request.retire()
+    output = list(request.deltas())[-1].output
+    assert output is not None
+    return output
+
+
+def test_an_end_of_sequence_token_ends_the_text_and_does_not_stay() -> None:
+    output = finished([0, 1, EOS, 2])
+    assert (output.text, output.token_ids, output.finish_reason, output.stop_reason) == ("ab", (0, 1), "stop", EOS)
+    assert output.usage.completion_tokens == 3
+
+
+def test_it_stays_when_stops_do() -> None:
+    assert finished([0, EOS], include_stop=True).token_ids == (0, EOS)
+
+
+def test_it_is_a_token_like_others_when_ignored() -> None:
+    assert finished([0, EOS, 1], ignore_eos=True, max_tokens=3).token_ids == (0, EOS, 1)
+
+
+def test_a_text_stop_is_named_as_the_reason() -> None:
+    output = finished([0, 1, 2], stop=["bc", "zz"])
+    assert (output.text, output.stop_reason) == ("a", "bc")
+
+
+def test_the_budget_ends_a_text_with_its_own_reason() -> None:
+    output = finished([0, 1, 2], max_tokens=2)
+    assert (output.text, output.finish_reason, output.stop_reason) == ("ab", "length", None)
+
+
+def test_a_stop_in_the_last_token_of_the_budget_is_a_stop() -> None:
+    assert finished([0, 1], max_tokens=2, stop="b").finish_reason == "stop"
+
+
+def test_an_abort_keeps_what_came() -> None:
+    request = Request(CachedSequence([0]), SamplingParams(), VOCABULARY)
+    request.accept(1, None)
+    request.abort()
+    request.retire()
+    *_, last = request.deltas()
+    assert last.output is not None
+    assert (last.output.text, last.output.finish_reason) == ("b", "abort")
+
+
+def test_an_error_reaches_the_reader_after_the_text_before_it() -> None:
+    request = Request(CachedSequence([0]), SamplingParams(), VOCABULARY)
+    request.accept(1, None)
+    request.fail(ConstraintStateError("no token is legal"))
+    request.retire()
+    deltas = request.deltas()
+    assert next(deltas).text == "b"
+    with pytest.raises(ConstraintStateError, match="no token"):
+        next(deltas)
+
+
+def test_the_prompt_is_never_scanned_for_stops() -> None:
+    request = Request(CachedSequence([1, 2]), SamplingParams(stop="bc"), VOCABULARY)
+    request.accept(0, None)
+    assert not request.is_done
