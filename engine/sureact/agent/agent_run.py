@@ -12,7 +12,7 @@ from sureact.agent.prediction import RunUsage
 from sureact.agent.prompt_format import plain_text
 from sureact.agent.streaming import stream_text
 from sureact.agent.trajectory import Step, Trajectory
-from sureact.errors import ConfigError, PromptTooLongError
+from sureact.errors import ConfigError, ConstraintError, PromptTooLongError
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -56,7 +56,10 @@ class Call(NamedTuple):
 
     tool_name: str
     tool_args: dict[str, Any]
+    """Empty when the call is refused."""
     output: StepOutput
+    refusal: ConstraintError | None = None
+    """Why the call cannot run: its arguments break a rule that no grammar can hold."""
 
 
 class AgentRun:
@@ -105,26 +108,28 @@ class AgentRun:
         """Drop steps until another one fits whatever it holds.
 
         Raises:
-            PromptTooLongError: `truncate` cannot drop any more.
+            PromptTooLongError: `truncate` cannot drop any more, or made nothing shorter.
         """
         self._make_room(self._step_tokens, truncate)
 
     def think(self, step_index: int) -> Thought:
         """Decode a thought."""
-        self._append(self._format.thought_start)
         start = len(self._session.token_ids)
+        self._append(self._format.thought_start)
         params = self._format.thought_params(self._session, self._limits.thought)
         output = stream_text(self._session, params, None, lambda text: self._emit(ThoughtDelta(step_index, text)))
         self.usage.add(output)
         closed = self._format.closed_thought(output.text)
         if closed != output.text:
-            # Cut short by its budget: written again whole, so that its last token joins the newline as it should.
+            # Cut short by its budget, or empty: written again whole, so that the newline joins the token before it.
             self._session.truncate(start)
-            self._append(plain_text(closed))
+            self._append(self._format.thought_start + plain_text(closed))
         return Thought(output.text.strip(), output)
 
     def decide_call(self, step_index: int) -> Call | None:
         """Decode tool name and arguments under the grammar; None when `TokenLimits.call` ended them early.
+
+        Arguments that break a rule that no grammar can hold, such as a key twice in one object, refuse the call.
 
         Raises:
             InternalError: the call violates the grammar.
@@ -135,7 +140,10 @@ class AgentRun:
         self.usage.add(output)
         if output.finish_reason == "length":
             return None
-        name, args = cast("tuple[str, dict[str, Any]]", constraint.parse(output.text))
+        try:
+            name, args = cast("tuple[str, dict[str, Any]]", constraint.parse(output.text))
+        except ConstraintError as error:
+            return Call(self._format.tool_name_of(output.text), {}, output, error)
         return Call(name, args, output)
 
     def observe(self, step: Step) -> None:
@@ -179,20 +187,25 @@ class AgentRun:
     def _make_room(self, num_tokens: int, truncate: Callable[[Trajectory], Trajectory]) -> None:
         if len(self._session.token_ids) + num_tokens <= self._lm.context_len:
             return
-        before = {step.index for step in self.trajectory.steps}
-        while self._kept_tokens() + num_tokens > self._lm.context_len:
-            if not self.trajectory.steps:
+        # A copy, so that the run is as it was when there is no room to be made.
+        kept = Trajectory(self.trajectory.steps)
+        kept_tokens = self._num_tokens(kept)
+        while kept_tokens + num_tokens > self._lm.context_len:
+            if not kept.steps:
                 raise PromptTooLongError(
-                    f"The opening prompt has {self._kept_tokens():,} tokens and a step takes up to {num_tokens:,}, but "
+                    f"The opening prompt has {kept_tokens:,} tokens and a step takes up to {num_tokens:,}, but "
                     f"the context is {self._lm.context_len:,}. Shorten the inputs, or lower TokenLimits."
                 )
-            self.trajectory = truncate(self.trajectory)
+            kept = truncate(kept)
+            kept_tokens = _shortened(kept_tokens, self._num_tokens(kept))
+        dropped = {step.index for step in self.trajectory.steps} - {step.index for step in kept.steps}
+        self.trajectory = kept
         self._rebuild()
-        dropped = before - {step.index for step in self.trajectory.steps}
         self._emit(ContextTruncated(tuple(sorted(dropped)), len(self._session.token_ids)))
 
-    def _kept_tokens(self) -> int:
-        steps = sum(self._lm.count_tokens(self._format.step(step).text) for step in self.trajectory.steps)
+    def _num_tokens(self, trajectory: Trajectory) -> int:
+        """Return the tokens of the opening with these steps."""
+        steps = sum(self._lm.count_tokens(self._format.step(step).text) for step in trajectory.steps)
         return self._opening_tokens + steps
 
     def _rebuild(self) -> None:
@@ -202,3 +215,12 @@ class AgentRun:
         self._append(self._opening)
         for step in self.trajectory.steps:
             self._append(self._format.step(step))
+
+
+def _shortened(before: int, after: int) -> int:
+    if after >= before:
+        raise PromptTooLongError(
+            f"The context is full, and truncate_trajectory left {after:,} tokens of {before:,}. It must return a "
+            "shorter trajectory, or raise PromptTooLongError."
+        )
+    return after

@@ -21,18 +21,20 @@ _REASONING_MAX_CHARACTERS = 600
 class OutputExtraction:
     """What the outputs of a signature must look like as JSON, and the way from that text to Python values."""
 
-    def __init__(self, signature: Signature, *, with_reasoning: bool) -> None:
+    def __init__(self, signature: Signature, *, with_reasoning: bool, budget_option: str = "max_tokens") -> None:
         """Build the constraint.
 
         Args:
             signature: whose outputs are wanted.
             with_reasoning: whether a free text `reasoning` comes before them.
+            budget_option: what the user sets to give the outputs more tokens, for the message when they did not end.
 
         Raises:
             UnsupportedSchemaError: an output type cannot be enforced.
         """
         from sureact.constraints.json_schema import json_schema
 
+        self._budget_option = budget_option
         reasoning = {REASONING: _reasoning_field()} if with_reasoning else {}
         self._object = JsonObject("Outputs", reasoning | signature.outputs)
         constraint = json_schema(self._object.schema, additional_properties="closed")
@@ -57,7 +59,7 @@ class OutputExtraction:
         """
         if output.finish_reason == "length":
             raise OutputTruncatedError(
-                f"The outputs did not end within {output.usage.completion_tokens} tokens; raise output_max_tokens. "
+                f"The outputs did not end within {output.usage.completion_tokens} tokens; raise {self._budget_option}. "
                 f"What came: {output.text!r}."
             )
         values = cast("dict[str, object]", self.constraint.parse(output.text))

@@ -6,6 +6,7 @@ Tool arguments and signature fields are both such objects.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
@@ -39,7 +40,7 @@ class JsonObject:
         """Build schema and converter.
 
         Raises:
-            TypeError: a type has no JSON schema. The message names the field.
+            TypeError: a type has no JSON schema, or a default is not a finite number. The message names the field.
         """
         self._adapter = _adapter(name, fields)
         self.schema = _schema(self._adapter, fields)
@@ -79,18 +80,17 @@ def _annotation(field: ObjectField) -> Any:
 
 
 def _require_json_type(field_name: str, annotation: Any) -> None:
-    from pydantic import PydanticUserError, TypeAdapter
+    from pydantic import TypeAdapter
 
     try:
         TypeAdapter(annotation).json_schema()
-    except PydanticUserError as error:  # no schema for the type, or none in JSON
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # a type is the user's code: its own schema hooks run here and may raise anything
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise TypeError(f"{field_name!r} has type {annotation!r}, which JSON cannot carry: {reason}") from error
 
 
 def _schema(adapter: TypeAdapter[dict[str, Any]], fields: Mapping[str, ObjectField]) -> dict[str, Any]:
     from pydantic.json_schema import GenerateJsonSchema
-    from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     class WithoutFieldTitles(GenerateJsonSchema):
         """Titles only repeat the names of the fields, and the model reads them."""
@@ -102,11 +102,22 @@ def _schema(adapter: TypeAdapter[dict[str, Any]], fields: Mapping[str, ObjectFie
     schema.pop("title", None)
     for name, field in fields.items():
         if not field.is_required:
-            try:
-                schema["properties"][name]["default"] = to_jsonable_python(field.default)
-            except PydanticSerializationError:
-                continue  # the function still has its default; the schema cannot show it
+            schema["properties"][name] |= _default(name, field.default)
     return schema
+
+
+def _default(name: str, value: object) -> dict[str, Any]:
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        default = to_jsonable_python(value)
+    except PydanticSerializationError:
+        return {}  # the function still has its default; the schema cannot show it
+    try:
+        json.dumps(default, allow_nan=False)
+    except ValueError as error:
+        raise TypeError(f"{name!r} has the default {value!r}, which JSON cannot carry: {error}") from error
+    return {"default": default}
 
 
 def _one_line_per_field(error: Any) -> str:

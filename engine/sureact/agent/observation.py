@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from sureact.agent.trajectory import Step
 
+# Half a UTF-16 pair, as in the name of a file that is not UTF-8: no tokenizer takes it.
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
 
 def observation_text(result: object) -> str:
-    """Return text as it is, JSON-like values as JSON, and anything else as `str` gives it."""
+    """Return text as it is, JSON-like values as JSON, and anything else as `str` gives it.
+
+    Lone surrogates become U+FFFD.
+    """
+    return _SURROGATE.sub("\ufffd", _text_of(result))
+
+
+def _text_of(result: object) -> str:
     if isinstance(result, str):
         return result
     try:
@@ -21,8 +32,11 @@ def observation_text(result: object) -> str:
 
 
 def error_text(tool_name: str, error: BaseException) -> str:
-    """Return type and message of an error; no traceback, which shows the model the host's files."""
-    return f"Execution error in {tool_name}: {type(error).__name__}: {error}"
+    """Return type and message of an error; no traceback, which shows the model the host's files.
+
+    Lone surrogates become U+FFFD.
+    """
+    return _SURROGATE.sub("\ufffd", f"Execution error in {tool_name}: {type(error).__name__}: {error}")
 
 
 def repeat_text(earlier: Step) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sureact.agent.default_model import default_model
 from sureact.agent.events import AnswerReady, OnEvent, OutputDelta
 from sureact.agent.extraction import OutputExtraction
 from sureact.agent.prediction import Prediction, RunUsage
@@ -27,7 +28,7 @@ class Predict:
         self,
         signature: str | Signature | type[Signature],
         *,
-        lm: LanguageModel,
+        lm: LanguageModel | None = None,
         max_tokens: int = 1024,
         on_event: OnEvent | None = None,
     ) -> None:
@@ -35,7 +36,7 @@ class Predict:
 
         Args:
             signature: what goes in and what comes out.
-            lm: the model, such as an `Engine`.
+            lm: the model, such as an `Engine`; None for the default model, see `default_model`.
             max_tokens: most tokens of the outputs' JSON, at least 1.
             on_event: called with each piece of the outputs, and at the end.
 
@@ -43,15 +44,17 @@ class Predict:
             SignatureError: the signature cannot be read.
             UnsupportedSchemaError: an output cannot be enforced.
             ConfigError: `max_tokens` is below 1.
+            ModelNotFoundError: the default model is not on this disk; the message names the command that gets it.
         """
         self.signature = Signature.of(signature)
-        self.lm = lm
         self.on_event = on_event
         self._params = SamplingParams(max_tokens=max_tokens)
         self._extraction = OutputExtraction(self.signature, with_reasoning=self.with_reasoning)
         self._system = render_template(
             "predict_system", instructions=self.signature.instructions, output_lines=self._extraction.field_lines()
         )
+        # Last, because it may take seconds: whatever can be refused is refused before.
+        self.lm: LanguageModel = lm if lm is not None else default_model()
 
     def __call__(self, **inputs: Any) -> Prediction:
         """Generate the outputs.

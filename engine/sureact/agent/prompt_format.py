@@ -28,6 +28,12 @@ class PromptFormat(ABC):
     name: ClassVar[str]
     """Name to choose the format by."""
 
+    before_name: ClassVar[str]
+    """Text between the start of a call, or its opening control token, and the tool's name."""
+
+    before_arguments: ClassVar[str]
+    """Text between the tool's name and its arguments; no name holds it."""
+
     call_constraint: Constraint
     """Decides tool name and arguments together; parses to `(name, args)`."""
 
@@ -72,15 +78,22 @@ class PromptFormat(ABC):
         """Return what asks for the outputs' JSON, after an observation."""
 
     def closed_thought(self, text: str) -> str:
-        """Return a thought as it stands before a call: on lines of its own."""
-        return text if text.endswith("\n") or not text else text.rstrip() + "\n"
+        """Return a thought as it stands before a call: on lines of its own, none for an empty thought."""
+        if not text.strip():
+            return ""
+        return text if text.endswith("\n") else text.rstrip() + "\n"
+
+    def tool_name_of(self, call_text: str) -> str:
+        """Return the tool's name in a finished call, whatever its arguments are."""
+        return call_text.partition(self.before_name)[2].partition(self.before_arguments)[0]
 
     def step(self, step: Step) -> PromptText:
         """Return a finished step, with its start, as it stands in a context."""
         import json
 
         thought = plain_text(self.closed_thought(self.thought_prefix + step.thought))
-        args_json = json.dumps(step.tool_args, ensure_ascii=False)
+        # A lone surrogate can only have come from an escape, so it is one again.
+        args_json = json.dumps(step.tool_args, ensure_ascii=False).encode(errors="backslashreplace").decode()
         return self.thought_start + thought + self.call(step.tool_name, args_json) + self.observation(step.observation)
 
     thought_prefix: ClassVar[str] = ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sureact.agent.agent_run import AgentRun, Call, Thought, TokenLimits
+from sureact.agent.default_model import default_model
 from sureact.agent.events import (
     AnswerReady,
     CallStarted,
@@ -19,7 +20,7 @@ from sureact.agent.events import (
 )
 from sureact.agent.extraction import OutputExtraction
 from sureact.agent.formats.registry import default_format, format_named
-from sureact.agent.observation import cut_to_tokens, repeat_text
+from sureact.agent.observation import cut_to_tokens, error_text, repeat_text
 from sureact.agent.prediction import Prediction, TerminationReason
 from sureact.agent.run_trace import RunTrace
 from sureact.agent.signature import Signature
@@ -46,7 +47,7 @@ class ReAct:
         signature: str | Signature | type[Signature],
         tools: Iterable[Tool | Callable[..., object]],
         *,
-        lm: LanguageModel,
+        lm: LanguageModel | None = None,
         max_iters: int = 20,
         prompt_format: str | None = None,
         on_repeat: OnRepeat = "remind",
@@ -59,7 +60,7 @@ class ReAct:
         Args:
             signature: what goes in and what comes out.
             tools: functions or `Tool` objects; may be none.
-            lm: the model, such as an `Engine`.
+            lm: the model, such as an `Engine`; None for the default model, see `default_model`.
             max_iters: most steps, at least 1; then the outputs are given from what is known.
             prompt_format: `"fields"`, `"qwen_tool_call"`, or None for the model's default.
             on_repeat: what a call with the tool and arguments of an earlier one does: `"remind"` shows the earlier
@@ -73,21 +74,24 @@ class ReAct:
             ToolDefinitionError: a tool cannot be described, or its name is taken.
             UnsupportedSchemaError: the arguments of a tool, or an output, cannot be enforced.
             ConfigError: another option is not allowed.
+            ModelNotFoundError: the default model is not on this disk; the message names the command that gets it.
         """
         if on_repeat not in get_args(OnRepeat):
             raise ConfigError(f"on_repeat is {on_repeat!r}; it must be one of {get_args(OnRepeat)}.")
         self.signature = Signature.of(signature)
         self.tools = tools_by_name(tools)
         self.tools[FINISH] = _finish_tool(self.signature)
-        self.lm = lm
         self.max_iters = _checked_max_iters(max_iters)
         self.on_repeat: OnRepeat = on_repeat
         self.limits = limits or TokenLimits()
         self.on_event = on_event
         self.trace = trace
-        self._extraction = OutputExtraction(self.signature, with_reasoning=True)
-        format_class = format_named(prompt_format) if prompt_format else default_format(lm.name)
-        self.prompt_format = format_class(lm, self.signature, self.tools, self._extraction.field_lines())
+        self._extraction = OutputExtraction(self.signature, with_reasoning=True, budget_option="TokenLimits.outputs")
+        named_format = format_named(prompt_format) if prompt_format else None
+        # Last, because it may take seconds: whatever can be refused is refused before.
+        self.lm: LanguageModel = lm if lm is not None else default_model()
+        format_class = named_format or default_format(self.lm.name)
+        self.prompt_format = format_class(self.lm, self.signature, self.tools, self._extraction.field_lines())
 
     def __call__(self, *, max_iters: int | None = None, **inputs: Any) -> Prediction:
         """Run the agent.
@@ -164,16 +168,14 @@ class ReAct:
     def _execute(
         self, index: int, thought: Thought, call: Call, earlier: dict[str, Step], run: AgentRun, trace: RunTrace
     ) -> Step:
-        """Run the call, unless it was run before, and return the finished step."""
+        """Run the call, unless it is refused or was run before, and return the finished step."""
         tool = self.tools[call.tool_name]
         key = json.dumps([call.tool_name, call.tool_args], sort_keys=True)
-        repeated = None if self.on_repeat == "run" or tool.repeatable else earlier.get(key)
-        trace.call_started(index, call)
-        self._tell(CallStarted(index, call.tool_name, call.tool_args), trace)
-        if repeated is None:
-            result = run_tool(tool, call.tool_args)
-        else:
-            result = ToolResult(repeat_text(repeated), repeated.is_error, 0.0)
+        repeated = None if call.refusal or self.on_repeat == "run" or tool.repeatable else earlier.get(key)
+        if call.refusal is None:
+            trace.call_started(index, call)
+            self._tell(CallStarted(index, call.tool_name, call.tool_args), trace)
+        result = _result(tool, call, repeated)
         usages = (thought.output.usage, call.output.usage)
         timings = (thought.output.timings, call.output.timings)
         step = Step(
@@ -190,7 +192,8 @@ class ReAct:
             model_s=sum(timing.prefill_s + timing.decode_s for timing in timings),
             tool_s=result.seconds,
         )
-        earlier.setdefault(key, step)
+        if call.refusal is None:
+            earlier.setdefault(key, step)
         return step
 
     def _tell(self, event: Event, trace: RunTrace) -> None:
@@ -198,6 +201,14 @@ class ReAct:
             trace.truncated(event.dropped_steps)
         if self.on_event:
             self.on_event(event)
+
+
+def _result(tool: Tool, call: Call, repeated: Step | None) -> ToolResult:
+    if call.refusal is not None:
+        return ToolResult(error_text(tool.name, call.refusal), True, 0.0)
+    if repeated is not None:
+        return ToolResult(repeat_text(repeated), repeated.is_error, 0.0)
+    return run_tool(tool, call.tool_args)
 
 
 def _finish_tool(signature: Signature) -> Tool:

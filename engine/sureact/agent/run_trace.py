@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +29,7 @@ class RunTrace:
         Raises:
             TraceError: it cannot be opened.
         """
+        self._run_id = uuid.uuid4().hex
         self._writer = TraceWriter(path) if path is not None else None
 
     def __enter__(self) -> RunTrace:
@@ -78,4 +80,4 @@ class RunTrace:
 
     def _write(self, record_type: str, **values: object) -> None:
         if self._writer is not None:
-            self._writer.write(record_type, **values)
+            self._writer.write(record_type, run_id=self._run_id, **values)

@@ -122,9 +122,9 @@ def _from_class(signature: type[Signature]) -> Signature:
 def _class_annotations(signature: type[Signature]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(signature, include_extras=True)
-    except NameError as error:
+    except Exception as error:  # an annotation written as text is the user's code and may raise anything
         raise SignatureError(
-            f"Signature {signature.__name__} uses a type that is not defined there: {error}. "
+            f"Signature {signature.__name__} has a type that cannot be read: {type(error).__name__}: {error}. "
             "Define the type at the top of its module."
         ) from error
 
@@ -168,13 +168,22 @@ def _parse_side(side: str, text: str) -> dict[str, ObjectField]:
     for argument in function.args.kwonlyargs:
         if argument.arg in fields:
             raise SignatureError(f"Signature {text!r} names {argument.arg!r} twice on one side.")
-        fields[argument.arg] = ObjectField(_type_of(argument.annotation, text) if argument.annotation else str)
+        fields[argument.arg] = ObjectField(_field_type(argument.annotation, text))
     return fields
 
 
 def _only_plain_fields(arguments: ast.arguments) -> bool:
     has_default = any(default is not None for default in arguments.kw_defaults)
     return not (has_default or arguments.args or arguments.posonlyargs or arguments.vararg or arguments.kwarg)
+
+
+def _field_type(node: ast.expr | None, text: str) -> Any:
+    if node is None:
+        return str
+    try:
+        return _type_of(node, text)
+    except TypeError as error:  # known names put together in a way that is no type
+        raise SignatureError(f"Signature {text!r}: {ast.unparse(node)!r} is not a type: {error}.") from error
 
 
 def _type_of(node: ast.expr, text: str) -> Any:
@@ -188,7 +197,7 @@ def _type_of(node: ast.expr, text: str) -> Any:
             return _TYPE_NAMES[name]
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return tuple(_type_of(item, text) for item in items)
-        case ast.Subscript(value=generic, slice=arguments):
+        case ast.Subscript(value=ast.Name() as generic, slice=arguments):
             return _type_of(generic, text)[_type_of(arguments, text)]
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return typing.Union[_type_of(left, text), _type_of(right, text)]  # noqa: UP007  `|` fails on two None

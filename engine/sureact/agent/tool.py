@@ -7,11 +7,15 @@ import re
 import typing
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 from sureact.agent.docstring import Docstring, parse_docstring
 from sureact.agent.json_object import JsonObject, ObjectField
 from sureact.errors import ToolDefinitionError, ToolExecutionError
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 FINISH = "finish"
 """Name of the built-in tool that ends a run."""
@@ -55,7 +59,7 @@ class Tool:
         if inspect.iscoroutinefunction(func) or inspect.isasyncgenfunction(func):
             raise ToolDefinitionError(f"Tool {self.name!r} is an async function; wrap it in one that is not.")
         self._object = None if args is not None else _described_arguments(func, self.name, docstring)
-        self.parameters: dict[str, Any] = self._object.schema if self._object else _given_schema(args or {})
+        self.parameters: dict[str, Any] = self._object.schema if self._object else _given_schema(args, self.name)
         """JSON schema of the arguments: an object."""
 
     @property
@@ -69,14 +73,21 @@ class Tool:
         Raises:
             ToolExecutionError: an argument is missing, unknown or not of its schema.
         """
-        from jsonschema import Draft202012Validator
-
         errors = [
             f"{'.'.join(map(str, error.absolute_path)) or 'arguments'}: {error.message}"
-            for error in Draft202012Validator(self.parameters).iter_errors(cast("Any", dict(args)))
+            for error in self._judge.iter_errors(cast("Any", dict(args)))
         ]
         if errors:
             raise ToolExecutionError(f"{self.name} refuses {dict(args)!r}: {'; '.join(errors)}")
+
+    @cached_property
+    def _judge(self) -> Validator:
+        """What judges a decoded call also judges one that the user makes, so the two never differ."""
+        from sureact.constraints.json_judge import json_validator
+        from sureact.constraints.object_closing import close_objects
+        from sureact.constraints.schema_preparation import with_null
+
+        return json_validator(close_objects(with_null(self.parameters)), check_formats=True)
 
     def __call__(self, **args: object) -> object:
         """Validate the arguments, convert them to the function's types, and call it.
@@ -120,7 +131,7 @@ def _checked_name(func: Callable[..., object], name: str | None) -> str:
     if not callable(func):
         raise ToolDefinitionError(f"A tool is made from a callable, not from {func!r}.")
     found = getattr(func, "__name__", type(func).__name__) if name is None else name
-    if not _NAME.fullmatch(found):
+    if not isinstance(found, str) or not _NAME.fullmatch(found):
         raise ToolDefinitionError(
             f"{found!r} cannot name a tool: a letter or `_`, then letters, digits, `_`, `.`, `-`, at most 64. "
             "Give one with Tool(func, name=...)."
@@ -128,9 +139,16 @@ def _checked_name(func: Callable[..., object], name: str | None) -> str:
     return found
 
 
-def _given_schema(args: Mapping[str, Any]) -> dict[str, Any]:
+def _given_schema(args: Any, tool_name: str) -> dict[str, Any]:
+    if not isinstance(args, Mapping):
+        raise ToolDefinitionError(f"Tool {tool_name!r}: args is {args!r}; it must map argument names to JSON schemas.")
     if args.get("type") == "object":
         return dict(args)
+    for name, schema in args.items():
+        if not isinstance(schema, Mapping):
+            raise ToolDefinitionError(
+                f"Tool {tool_name!r}: the schema of {name!r} is {schema!r}; it must be a mapping."
+            )
     required = [name for name, schema in args.items() if "default" not in schema]
     return {"type": "object", "properties": dict(args), "required": required, "additionalProperties": False}
 
@@ -138,7 +156,7 @@ def _given_schema(args: Mapping[str, Any]) -> dict[str, Any]:
 def _described_arguments(func: Callable[..., object], tool_name: str, docstring: Docstring) -> JsonObject:
     types = _type_hints(func, tool_name)
     fields: dict[str, ObjectField] = {}
-    for parameter in inspect.signature(func).parameters.values():
+    for parameter in _parameters(func, tool_name):
         _require_keyword(parameter, tool_name)
         if parameter.name not in types:
             warnings.warn(
@@ -152,13 +170,20 @@ def _described_arguments(func: Callable[..., object], tool_name: str, docstring:
         raise ToolDefinitionError(f"Tool {tool_name!r}: {error}. Give its schema with Tool(func, args=...).") from error
 
 
+def _parameters(func: Callable[..., object], tool_name: str) -> Iterable[inspect.Parameter]:
+    try:
+        return inspect.signature(func).parameters.values()
+    except ValueError as error:  # a function written in C that does not say what it takes
+        raise ToolDefinitionError(f"Tool {tool_name!r}: {error}. Give its schema with Tool(func, args=...).") from error
+
+
 def _type_hints(func: Callable[..., object], tool_name: str) -> dict[str, Any]:
     target = func if inspect.isroutine(func) else getattr(func, "func", type(func).__call__)
     try:
         return typing.get_type_hints(target, include_extras=True)
-    except NameError as error:
+    except Exception as error:  # an annotation written as text is the user's code and may raise anything
         raise ToolDefinitionError(
-            f"Tool {tool_name!r} has an annotation that is not defined in its module: {error}"
+            f"Tool {tool_name!r} has an annotation that cannot be read: {type(error).__name__}: {error}"
         ) from error
 
 

@@ -4,6 +4,7 @@ from sureact.agent.agent_run import AgentRun, TokenLimits
 from sureact.agent.events import Event
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.trajectory import Step, Trajectory
 from sureact.errors import ConfigError, PromptTooLongError
 
 
@@ -45,3 +46,25 @@ def test_closing_stops_the_clock():
     run = run_on(ScriptedModel([]))
     run.close()
     assert run.usage.seconds > 0
+
+
+def drop_all_but_one(trajectory: Trajectory) -> Trajectory:
+    if len(trajectory.steps) == 1:
+        raise PromptTooLongError("the last one")
+    trajectory.drop_oldest()
+    return trajectory
+
+
+def test_a_truncation_that_fails_or_makes_nothing_shorter_changes_nothing():
+    lm = ScriptedModel([" Hm.\n", "Action: finish\nArguments: {}\n"], context_len=3700)
+    run = run_on(lm)
+    for index in range(2):
+        run.trajectory.append(Step(index=index, thought="x" * 1000, tool_name="a", tool_args={}, observation="o"))
+    run.begin_step()
+    lm.sessions[0].append("y" * 1000)
+    with pytest.raises(PromptTooLongError, match="truncate_trajectory left"):
+        run.make_room_for_step(lambda trajectory: trajectory)
+    with pytest.raises(PromptTooLongError, match="the last one"):
+        run.make_room_for_step(drop_all_but_one)
+    assert len(run.trajectory.steps) == 2
+    assert len(lm.sessions) == 1

@@ -57,7 +57,16 @@ def test_any_name_can_be_a_field(name: str):
     assert JsonObject("T", {name: ObjectField(Literal["a"])}).convert({name: "a"}) == {name: "a"}
 
 
-@pytest.mark.parametrize("annotation", [Callable[[int], int], object()])
+class BrokenType:
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> None:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [Callable[[int], int], object(), Literal[object()], dict[int], BrokenType],  # pyright: ignore
+)
 def test_a_type_without_json_is_refused_by_field_name(annotation: Any):
     with pytest.raises(TypeError, match="'callback' has type"):
         JsonObject("T", {"callback": ObjectField(annotation)})
@@ -67,3 +76,8 @@ def test_a_default_without_json_is_left_out_of_the_schema():
     schema = JsonObject("T", {"a": ObjectField(Any, default=object())}).schema
     assert schema["properties"]["a"] == {}
     assert "a" not in schema.get("required", [])
+
+
+def test_a_default_that_is_not_finite_is_refused_by_field_name():
+    with pytest.raises(TypeError, match="'a' has the default inf"):
+        JsonObject("T", {"a": ObjectField(float, default=float("inf"))})

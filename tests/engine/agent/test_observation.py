@@ -28,6 +28,8 @@ class Opaque:
         ([Point(x=1)], '[{"x": 1}]'),
         (datetime.date(2024, 1, 2), '"2024-01-02"'),
         (Opaque(), "opaque thing"),
+        ("caf\udce9.txt", "caf\ufffd.txt"),
+        (["caf\udce9"], '["caf\ufffd"]'),
     ],
 )
 def test_results_read_as_text_or_json(result: object, text: str):
@@ -44,6 +46,10 @@ def test_an_error_shows_type_and_message_only():
     with pytest.raises(ValueError, match="blew up") as caught:
         raise ValueError("tool blew up")
     assert error_text("search", caught.value) == "Execution error in search: ValueError: tool blew up"
+
+
+def test_an_error_holds_no_lone_surrogate():
+    assert error_text("read", ValueError("caf\udce9")) == "Execution error in read: ValueError: caf\ufffd"
 
 
 def test_a_repeat_says_so_and_gives_the_earlier_observation():

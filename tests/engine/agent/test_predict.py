@@ -44,3 +44,10 @@ def test_wrong_use_is_refused():
         Predict("q -> a", lm=ScriptedModel([]))(question="?")
     with pytest.raises(OutputTruncatedError):
         Predict("q -> a", lm=ScriptedModel(['{"a": "hello there"}']), max_tokens=5)(q="?")
+
+
+def test_without_a_model_the_default_one_is_taken(monkeypatch: pytest.MonkeyPatch):
+    lm = ScriptedModel([])
+    monkeypatch.setattr("sureact.agent.predict.default_model", lambda: lm)
+    assert Predict("q -> a").lm is lm
+    assert ChainOfThought("q -> a").lm is lm

@@ -4,6 +4,7 @@ from sureact.agent.prompt_format import call_branches, plain_text, template_text
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.tool import Tool
+from sureact.agent.trajectory import Step
 from sureact.errors import UnsupportedSchemaError
 
 CALLS = {
@@ -30,6 +31,37 @@ def test_a_finished_step_is_rendered_as_the_run_built_it(name: str):
     expected.append(rendered)
     ids = lm.sessions[0].token_ids
     assert ids[: len(expected.token_ids)] == expected.token_ids
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("thought", ["", " ", "\n", " \n"])
+def test_an_empty_thought_is_rendered_as_the_run_built_it(name: str, thought: str):
+    calls = CALLS[name][1::2]
+    lm = ScriptedModel([thought, calls[0], thought, calls[1], '{"reasoning": "", "answer": "a"}'])
+    react = ReAct("q -> answer", [Tool(lambda: "seen", name="look", desc="")], lm=lm, prompt_format=name)
+    prediction = react(q="?")
+    rendered = react.prompt_format.opening({"q": "?"})
+    for step in prediction.trajectory.steps:
+        rendered += react.prompt_format.step(step)
+    assert "Thought:Action" not in rendered.text
+    expected = lm.session()
+    expected.append(rendered)
+    assert lm.sessions[0].token_ids[: len(expected.token_ids)] == expected.token_ids
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_name_is_read_whatever_the_arguments_are(name: str):
+    prompt_format = ReAct("q -> a", [], lm=ScriptedModel([]), prompt_format=name).prompt_format
+    call = prompt_format.call("search.web", '{"a": 1e999, "b": "Action: x"}').text
+    assert prompt_format.tool_name_of(call) == "search.web"
+    assert prompt_format.tool_name_of(call.replace("<tool_call>", "")) == "search.web"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_lone_surrogate_in_arguments_is_written_as_an_escape(name: str):
+    prompt_format = ReAct("q -> a", [], lm=ScriptedModel([]), prompt_format=name).prompt_format
+    step = Step(index=0, thought="t", tool_name="a", tool_args={"x": "\udce9\u00e9"}, observation="o")
+    assert '{"x": "\\udce9\u00e9"}' in prompt_format.step(step).text
 
 
 def test_what_is_text_and_what_is_template_stay_apart():

@@ -23,6 +23,7 @@ from sureact.agent.trajectory import Trajectory
 from sureact.errors import (
     ConfigError,
     ConstraintStateError,
+    OutputTruncatedError,
     PromptTooLongError,
     SignatureError,
     ToolDefinitionError,
@@ -332,3 +333,59 @@ def test_many_runs_on_one_agent_do_not_share_state():
     first, second = react(question="?"), react(question="?")
     assert [done.is_repeat for done in second.trajectory.steps] == [False, False]
     assert dict(first.trajectory) == dict(second.trajectory)
+
+
+def keep(values: dict[str, object]) -> str:
+    """Keep values."""
+    raise AssertionError("refused arguments reached the tool")
+
+
+@pytest.mark.parametrize("args", ['{"values": {"a": 1, "a": 2}}', '{"values": {"a": 1e999}}'])
+def test_arguments_that_break_what_no_grammar_can_hold_are_an_error_observation(tmp_path: Path, args: str):
+    path, events = tmp_path / "run.jsonl", list[Event]()
+    refused = [" Hm.\n", f"Action: keep\nArguments: {args}\n"]
+    react = agent([*refused, *refused, *FINISH], tools=[keep], trace=path, on_event=events.append)
+    prediction = react(question="?")
+    assert prediction.answer == 3
+    for done in prediction.trajectory.steps[:2]:
+        assert done.observation.startswith("Execution error in keep: ConstraintError: ")
+        assert (done.tool_name, done.tool_args, done.is_error, done.is_repeat) == ("keep", {}, True, False)
+    assert [event.tool_name for event in events if isinstance(event, CallStarted)] == ["finish"]
+    assert [record["step"] for record in read_trace(path) if record["type"] == "call_started"] == [2]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_lone_surrogate_from_a_tool_does_not_end_the_run(tmp_path: Path, fails: bool):
+    def name() -> str:
+        if fails:
+            raise ValueError("caf\udce9.txt")
+        return "caf\udce9.txt"
+
+    react = agent([*step("name"), *FINISH], tools=[Tool(name, desc="")], trace=tmp_path / "run.jsonl")
+    assert react(question="?").trajectory["observation_0"].endswith("caf\ufffd.txt")
+
+
+class ReturnsItUnshortened(ReAct):
+    def truncate_trajectory(self, trajectory: Trajectory) -> Trajectory:
+        return trajectory
+
+
+def test_a_hook_that_shortens_nothing_ends_the_run_and_loses_no_step():
+    lm = full_run(4)[0].lm
+    react = ReturnsItUnshortened("question -> answer: int", [long], lm=lm, limits=SMALL, prompt_format="fields")
+    assert isinstance(lm, ScriptedModel)
+    lm.script = [*lm.script[:6], ANSWER]
+    prediction = react(question="?")
+    assert prediction.termination_reason == "context"
+    assert len(prediction.trajectory.steps) == 3
+
+
+def test_outputs_that_do_not_end_name_the_option_to_raise():
+    with pytest.raises(OutputTruncatedError, match=r"raise TokenLimits\.outputs"):
+        agent([*FINISH[:2], '{"reasoning": "' + "z" * 200], limits=SMALL)(question="?")
+
+
+def test_without_a_model_the_default_one_is_taken(monkeypatch: pytest.MonkeyPatch):
+    lm = ScriptedModel([])
+    monkeypatch.setattr("sureact.agent.react.default_model", lambda: lm)
+    assert ReAct("q -> a", []).lm is lm

@@ -85,6 +85,15 @@ def test_instructions_default_to_the_field_names():
         "*q -> a",
         "1 -> a",
         "q -> a b",
+        "q: str[int] -> a",
+        "q: int[3] -> a",
+        "q: Optional[int, str] -> a",
+        "q: 1 | 2 -> a",
+        "q: 'ab'[5] -> a",
+        "q: (int,)[0] -> a",
+        "q: dict[int] -> a",
+        "q: Literal -> a",
+        "q: 5 -> a",
     ],
 )
 def test_what_cannot_be_a_signature_is_refused(text: str):
@@ -95,6 +104,16 @@ def test_what_cannot_be_a_signature_is_refused(text: str):
 def test_a_class_field_without_marker_is_refused():
     with pytest.raises(SignatureError, match="neither InputField"):
         Signature.of(Unmarked)
+
+
+class Unreadable(Signature):
+    question: "list[" = InputField()  # pyright: ignore # noqa: F722
+    answer: str = OutputField()
+
+
+def test_a_class_with_an_annotation_that_cannot_be_read_is_refused():
+    with pytest.raises(SignatureError, match="Unreadable"):
+        Signature.of(Unreadable)
 
 
 def test_inputs_are_converted_and_ordered():

@@ -151,3 +151,69 @@ def test_duplicate_names_and_finish_are_refused():
 
 def test_functions_become_tools_in_order():
     assert list(tools_by_name([search, measure])) == ["search", "measure"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "number", "multipleOf": 0.1}, 0.3),
+        ({"type": "string", "nullable": True}, None),
+        ({"type": "string", "pattern": r"^\p{L}+$"}, "é"),
+        ({"type": "string", "pattern": "(a+)+$"}, "a" * 40),
+    ],
+)
+def test_what_decoding_allows_is_not_refused_afterwards(schema: dict[str, Any], value: object):
+    assert Tool(lambda x: x, name="same", args={"x": schema})(x=value) == value  # pyright: ignore
+
+
+def test_a_pattern_that_backtracks_is_judged_at_once():
+    tool = Tool(lambda x: x, name="same", args={"x": {"type": "string", "pattern": "^(a+)+$"}})  # pyright: ignore
+    with pytest.raises(ToolExecutionError):
+        tool(x="a" * 40 + "b")
+
+
+def test_the_draft_of_a_schema_is_heeded():
+    # `exclusiveMinimum` was a boolean in draft 4.
+    schema = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "object",
+        "properties": {"x": {"type": "integer", "minimum": 1, "exclusiveMinimum": True}},
+    }
+    tool = Tool(lambda x: x, name="same", args=schema)  # pyright: ignore
+    assert tool(x=2) == 2
+    with pytest.raises(ToolExecutionError):
+        tool(x=1)
+
+
+def test_a_given_object_is_closed_as_it_is_for_decoding():
+    tool = Tool(lambda x: x, name="same", args={"type": "object", "properties": {"x": {}}})  # pyright: ignore
+    with pytest.raises(ToolExecutionError, match="'y'"):
+        tool(x=1, y=2)
+
+
+def unclosed(x: "list[") -> None: ...  # pyright: ignore # noqa: F722
+def no_member(x: "int.foo") -> None: ...  # pyright: ignore
+def divides(x: "1 / 0") -> None: ...  # pyright: ignore
+def opaque(x: Literal[object()]) -> None: ...  # pyright: ignore
+def one_argument(x: dict[int]) -> None: ...  # pyright: ignore
+def endless(x: float = float("inf")) -> None: ...
+def nested_nan(x: list[float] = [float("nan")]) -> None: ...  # noqa: B006
+
+
+@pytest.mark.parametrize(
+    "func", [max, int, unclosed, no_member, divides, opaque, one_argument, endless, nested_nan], ids=str
+)
+def test_what_cannot_be_read_is_refused_by_the_tools_name(func: Any):
+    with pytest.raises(ToolDefinitionError, match=f"Tool '{func.__name__}'"):
+        Tool(func)
+
+
+@pytest.mark.parametrize("args", [5, "x", {"query": 5}, {"query": "string"}])
+def test_given_schemas_that_are_none_are_refused(args: Any):
+    with pytest.raises(ToolDefinitionError, match="Tool 'search'"):
+        Tool(search, args=args)
+
+
+def test_a_name_that_is_no_text_is_refused():
+    with pytest.raises(ToolDefinitionError, match="cannot name a tool"):
+        Tool(search, name=5)  # pyright: ignore[reportArgumentType]

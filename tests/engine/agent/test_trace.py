@@ -42,3 +42,26 @@ def test_paths_that_cannot_be_used_are_named(tmp_path: Path):
         TraceWriter(tmp_path)
     with pytest.raises(TraceError, match="cannot be read"):
         read_trace(tmp_path / "none.jsonl")
+
+
+def test_a_cut_line_costs_neither_the_next_run_nor_the_file(tmp_path: Path):
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"type": "header", "number": 0}\n{"type": "thou')
+    writer = TraceWriter(path)
+    writer.write("header", number=1)
+    writer.close()
+    assert [record["number"] for record in read_trace(path)] == [0, 1]
+
+
+def test_damage_that_no_header_follows_is_named(tmp_path: Path):
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"type": "header"}\n{"type": "thou\n{"type": "thought"}\n')
+    with pytest.raises(TraceError, match="line 2"):
+        read_trace(path)
+
+
+def test_a_lone_surrogate_comes_back_as_it_was(tmp_path: Path):
+    writer = TraceWriter(tmp_path / "run.jsonl")
+    writer.write("observation", text="caf\udce9 \u00e9")
+    writer.close()
+    assert read_trace(tmp_path / "run.jsonl")[0]["text"] == "caf\udce9 \u00e9"

@@ -134,8 +134,9 @@ def test_ctrl_c_leaves_a_trace_that_can_be_read(
     assert out == ""
     assert said.endswith("Interrupted.\n")
     assert "Traceback" not in said
-    assert last_record(trace_of(store_folder)) | {"time_s": 0} == {
+    assert last_record(trace_of(store_folder)) | {"time_s": 0, "run_id": ""} == {
         "type": "aborted",
+        "run_id": "",
         "time_s": 0,
         "error": "KeyboardInterrupt",
         "message": "",

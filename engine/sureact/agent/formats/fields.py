@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sureact.agent.tool import Tool
     from sureact.tokens.chat_template import PromptText
 
-_BEFORE_NAME = "Action: "
-_BEFORE_ARGUMENTS = "\nArguments: "
 _AFTER_ARGUMENTS = "\n"
 _OUTPUTS_REQUEST = "Outputs as one JSON object:\n"
 
@@ -28,6 +26,8 @@ class FieldsFormat(PromptFormat):
     """Lines `Thought:`, `Action:`, `Arguments:`, `Observation:`; a thought is one line."""
 
     name: ClassVar[str] = "fields"
+    before_name: ClassVar[str] = "Action: "
+    before_arguments: ClassVar[str] = "\nArguments: "
     thought_prefix: ClassVar[str] = " "
 
     def __init__(
@@ -45,8 +45,8 @@ class FieldsFormat(PromptFormat):
         self.thought_start = plain_text("Thought:")
         self.call_constraint = tool_call_grammar(
             call_branches(tools),
-            prefix=_BEFORE_NAME,
-            delimiter=_BEFORE_ARGUMENTS,
+            prefix=self.before_name,
+            delimiter=self.before_arguments,
             suffix=_AFTER_ARGUMENTS,
         )
 
@@ -61,8 +61,13 @@ class FieldsFormat(PromptFormat):
         return SamplingParams(max_tokens=max_tokens, stop="\n", include_stop=True)
 
     @override
+    def closed_thought(self, text: str) -> str:
+        # `Thought:` began a line, which an empty thought must end too.
+        return super().closed_thought(text) or "\n"
+
+    @override
     def call(self, tool_name: str, args_json: str) -> PromptText:
-        return plain_text(f"{_BEFORE_NAME}{tool_name}{_BEFORE_ARGUMENTS}{args_json}{_AFTER_ARGUMENTS}")
+        return plain_text(f"{self.before_name}{tool_name}{self.before_arguments}{args_json}{_AFTER_ARGUMENTS}")
 
     @override
     def observation(self, text: str) -> PromptText:

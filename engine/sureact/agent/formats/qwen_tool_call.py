@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _OPEN_TAG = "<tool_call>"
 _CLOSE_TAG = "</tool_call>"
-_BEFORE_NAME = '\n{"name": "'
-_BEFORE_ARGUMENTS = '", "arguments": '
 _AFTER_ARGUMENTS = "}\n"
 _BARE_CALL = '{"name":'
 
@@ -39,6 +37,8 @@ class QwenToolCallFormat(PromptFormat):
     """The chat form that Qwen models are trained on for function calling."""
 
     name: ClassVar[str] = "qwen_tool_call"
+    before_name: ClassVar[str] = '\n{"name": "'
+    before_arguments: ClassVar[str] = '", "arguments": '
 
     def __init__(
         self, lm: LanguageModel, signature: Signature, tools: Mapping[str, Tool], output_lines: list[str]
@@ -54,8 +54,8 @@ class QwenToolCallFormat(PromptFormat):
         self._read_turns(lm)
         self.call_constraint = tool_call_grammar(
             call_branches(tools),
-            prefix=(ControlToken(_OPEN_TAG), _BEFORE_NAME),
-            delimiter=_BEFORE_ARGUMENTS,
+            prefix=(ControlToken(_OPEN_TAG), self.before_name),
+            delimiter=self.before_arguments,
             suffix=(_AFTER_ARGUMENTS, ControlToken(_CLOSE_TAG)),
         )
 
@@ -91,7 +91,7 @@ class QwenToolCallFormat(PromptFormat):
 
     @override
     def call(self, tool_name: str, args_json: str) -> PromptText:
-        body = f"{_BEFORE_NAME}{tool_name}{_BEFORE_ARGUMENTS}{args_json}{_AFTER_ARGUMENTS}"
+        body = f"{self.before_name}{tool_name}{self.before_arguments}{args_json}{_AFTER_ARGUMENTS}"
         return template_text(_OPEN_TAG) + plain_text(body) + template_text(_CLOSE_TAG)
 
     @override

@@ -47,6 +47,11 @@ def test_an_observation_ends_its_line_and_nothing_more(text: str, shown: str):
     assert prompt_format(ScriptedModel([])).observation(text).text == f"Observation:{shown}\n"
 
 
+@pytest.mark.parametrize("text", ["", " ", "\n", " \n"])
+def test_an_empty_thought_ends_its_line(text: str):
+    assert prompt_format(ScriptedModel([])).closed_thought(text) == "\n"
+
+
 def test_no_text_ends_in_a_space():
     fields = prompt_format(ScriptedModel([]))
     pieces = [fields.thought_start, fields.call("a", "{}"), fields.observation(" "), fields.outputs_request()]
