@@ -1,24 +1,26 @@
 """An agent answers a question that needs a database, a note and a calculation. Exits 1 when the answer is wrong."""
 
 import sys
+from functools import partial
 
 from demo_data import amount_after_discount
 from demo_tools import TOOLS
 
-from sureact import Engine, ReAct
+from sureact import Engine, ReAct, SureactError
 from sureact.agent.events import CallDelta, CallStarted, Event, ObservationReady, ThoughtDelta
 
 MODEL = "qwen2.5-coder-1.5b-instruct"
 CUSTOMER = "Alba"
-QUESTION = (
-    f"What is the total price of all orders of the customer {CUSTOMER}, after taking off the loyalty discount that our "
-    f"notes give to {CUSTOMER}?"
-)
+QUESTION = f"""What is the total price of all orders of the customer {CUSTOMER}, after taking off the loyalty discount \
+that our notes give to {CUSTOMER}?"""
 
 
-def show(event: Event) -> None:
+def show(begun: set[int], event: Event) -> None:
     """Print thoughts and calls as they are decoded, and observations when they are there."""
     match event:
+        case ThoughtDelta(step_index=index, text=text) if index not in begun:
+            begun.add(index)
+            print(f"Thought: {text.lstrip()}", end="", flush=True)
         case ThoughtDelta(text=text) | CallDelta(text=text):
             print(text, end="", flush=True)
         case CallStarted(step_index=index, tool_name=name):
@@ -31,23 +33,24 @@ def show(event: Event) -> None:
 
 def main() -> int:
     """Run the agent, print its answer and the speed, and check the answer against the data."""
-    print(f"Loading {MODEL} ...", flush=True)
-    engine = Engine(MODEL)
-    agent = ReAct("question: str -> amount_in_euros: float", TOOLS, lm=engine, max_iters=10, on_event=show)
-    print(f"Question: {QUESTION}\n")
-    prediction = agent(question=QUESTION)
-    engine.close()
-
+    try:
+        print(f"Loading {MODEL} ...", flush=True)
+        with Engine(MODEL) as engine:
+            signature = "question: str -> amount_in_euros: float"
+            agent = ReAct(signature, TOOLS, lm=engine, max_iters=10, on_event=partial(show, set[int]()))
+            print(f"Question: {QUESTION}\n")
+            prediction = agent(question=QUESTION)
+    except SureactError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     usage, expected = prediction.usage, amount_after_discount(CUSTOMER)
     print(f"Answer: {prediction.amount_in_euros:.2f} euros ({prediction.reasoning})\n")
     print(f"{usage.completion_tokens} tokens generated, {usage.tokens_per_s:.1f} per second while decoding")
     print(f"{usage.cached_tokens} of {usage.prompt_tokens} prompt tokens reused from the cache")
     print(f"{usage.seconds:.1f} seconds, of which {usage.prefill_s:.1f} reading and {usage.decode_s:.1f} decoding")
-    if abs(prediction.amount_in_euros - expected) >= 0.01:
-        print(f"WRONG: the data says {expected:.2f} euros.")
-        return 1
-    print(f"Right: the data says {expected:.2f} euros.")
-    return 0
+    is_right = abs(prediction.amount_in_euros - expected) < 0.01
+    print(f"{'Right' if is_right else 'WRONG'}: the data says {expected:.2f} euros.")
+    return 0 if is_right else 1
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sureact.agent.scripted_model import ScriptedModel
+from sureact.errors import ModelNotFoundError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CALLS = [
@@ -17,7 +18,10 @@ CALLS = [
 
 
 class ClosingModel(ScriptedModel):
-    def close(self) -> None:
+    def __enter__(self) -> "ClosingModel":
+        return self
+
+    def __exit__(self, *error: object) -> None:
         """Do nothing."""
 
 
@@ -39,7 +43,19 @@ def test_the_demo_checks_its_own_answer(
     monkeypatch.setattr(demo, "Engine", lambda name: ClosingModel(script(amount)))  # pyright: ignore
     assert demo.main() == code
     shown = capsys.readouterr().out
+    assert shown.count("Thought: I use ") == len(CALLS)
     assert "Observation: [[324.0]]" in shown
     assert "Observation: 298.08" in shown
     assert ("WRONG" in shown) == bool(code)
     assert "prompt tokens reused" in shown
+
+
+def test_a_model_that_is_not_there_is_one_line_on_standard_error(
+    demo: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def fail(name: str) -> None:
+        raise ModelNotFoundError("run `sureact pull`")
+
+    monkeypatch.setattr(demo, "Engine", fail)
+    assert demo.main() == 1
+    assert capsys.readouterr().err == "error: run `sureact pull`\n"
