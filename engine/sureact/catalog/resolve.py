@@ -1,16 +1,21 @@
 """From what a user calls a model to files on this disk. Never downloads."""
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from sureact.catalog.disk_space import require_disk_space
 from sureact.catalog.model_catalog import CATALOG, find_entry, nearest_names
 from sureact.catalog.pull import ConvertGguf
 from sureact.catalog.store import ModelStore
 from sureact.errors import CheckpointError, ConfigError, ModelNotFoundError
+
+_CONVERSION_FACTOR = 5
+"""Bytes to keep free per byte of a GGUF file: bfloat16 takes about four times as much as 4 bits with their scales."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +39,10 @@ def resolve_model(name_or_path: str, store: ModelStore) -> ModelLocation:
     entry = find_entry(name_or_path)
     name = entry.name if entry else name_or_path
     if entry is None:
-        path = Path(name_or_path).expanduser()
-        if path.exists():
-            return _resolve_path(path)
+        # os.path, for what is no path at all (too long, an unknown user's home) is a name like any other.
+        path = os.path.expanduser(name_or_path)
+        if os.path.exists(path):
+            return _resolve_path(Path(path))
     if _is_name(name, store):
         if store.has(name):
             return ModelLocation(name, store.path_of(name), "folder")
@@ -58,6 +64,8 @@ def model_folder(
 
     Raises:
         CheckpointError: the GGUF file cannot be converted.
+        DiskSpaceError: the disk of the store is too small for the conversion.
+        ConfigError: the store cannot be written.
     """
     if location.kind == "folder":
         return location.path
@@ -66,9 +74,9 @@ def model_folder(
     name = f"gguf-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
     with store.lock(name, wait=True):
         if not store.has(name):
-            partial = store.partial_path_of(name)
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir(parents=True)
+            shutil.rmtree(store.partial_path_of(name), ignore_errors=True)
+            partial = store.create_partial(name)
+            require_disk_space(partial, _CONVERSION_FACTOR * stat.st_size, purpose=f"Converting {location.path}")
             convert(location.path, partial / "converted", progress or (lambda _: None))
             store.install(name, partial / "converted")
     return store.path_of(name)
@@ -79,9 +87,13 @@ def _resolve_path(path: Path) -> ModelLocation:
         if not (path / "config.json").is_file():
             raise CheckpointError(f"{path} has no config.json; a model folder holds config.json and safetensors files.")
         return ModelLocation(path.resolve().name, path, "folder")
-    with path.open("rb") as file:
-        if file.read(4) != b"GGUF":
-            raise CheckpointError(f"{path} is not a GGUF file; give a GGUF file or a folder with safetensors files.")
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}.") from error
+    if magic != b"GGUF":
+        raise CheckpointError(f"{path} is not a GGUF file; give a GGUF file or a folder with safetensors files.")
     return ModelLocation(path.stem, path, "gguf")
 
 

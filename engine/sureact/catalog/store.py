@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sureact.errors import ConfigError, ModelNotFoundError, PullError
+from sureact.catalog.disk_space import disk_error
+from sureact.errors import ConfigError, ModelNotFoundError, PullError, SureactError
 
 _PARTIAL_SUFFIX = ".partial"
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re.ASCII)
@@ -26,20 +27,26 @@ class StoredModel:
 class ModelStore:
     """Models by name, complete or being fetched, and the folder of run traces.
 
-    Nothing is created on disk before it is needed.
+    Nothing is created on disk before it is needed. What the system refuses below `root` is a ConfigError that names
+    the folder and SUREACT_HOME, or a DiskSpaceError.
 
     Args:
         root: the store; None takes `SUREACT_HOME`, else `sureact` in `XDG_CACHE_HOME`, else `~/.cache/sureact`.
     """
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = (root or _default_root()).expanduser().absolute()
+        root = root or _default_root()
+        try:
+            self.root = root.expanduser().absolute()
+        except RuntimeError as error:
+            raise ConfigError(f"The store is {str(root)!r}: {error} Point SUREACT_HOME to a folder.") from error
 
     @property
     def runs_folder(self) -> Path:
         """Where traces of runs go when no file was named; created on first use."""
         folder = self.root / "runs"
-        folder.mkdir(parents=True, exist_ok=True)
+        with self._disk_access():
+            folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def path_of(self, name: str) -> Path:
@@ -61,22 +68,31 @@ class ModelStore:
         path = self.path_of(name)
         return path.with_name(path.name + _PARTIAL_SUFFIX)
 
+    def create_partial(self, name: str) -> Path:
+        """Return `partial_path_of(name)` as a folder that exists; what lies in it stays."""
+        path = self.partial_path_of(name)
+        with self._disk_access():
+            path.mkdir(parents=True, exist_ok=True)
+        return path
+
     def has(self, name: str) -> bool:
         """Tell whether the model is complete on this disk."""
-        return self.path_of(name).is_dir()
+        # os.path, which says no where the system refuses to look: nothing there can be loaded.
+        return os.path.isdir(self.path_of(name))
 
     def is_partial(self, name: str) -> bool:
         """Tell whether a pull of the model began and did not finish."""
-        return not self.has(name) and self.partial_path_of(name).is_dir()
+        return not self.has(name) and os.path.isdir(self.partial_path_of(name))
 
     def models(self) -> list[StoredModel]:
         """List the complete models by name, with what they take on disk."""
         folder = self.root / "models"
         if not folder.is_dir():
             return []
-        paths = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-        complete = (path for path in paths if not path.name.endswith(_PARTIAL_SUFFIX))
-        return [StoredModel(path.name.replace("--", "/"), path, _size_of(path)) for path in sorted(complete)]
+        with self._disk_access():
+            paths = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+            complete = (path for path in paths if not path.name.endswith(_PARTIAL_SUFFIX))
+            return [StoredModel(path.name.replace("--", "/"), path, _size_of(path)) for path in sorted(complete)]
 
     def install(self, name: str, folder: Path) -> Path:
         """Make a finished folder of the same disk the model of that name, in one step, and drop the partial state.
@@ -84,10 +100,11 @@ class ModelStore:
         A model already there is replaced.
         """
         path = self.path_of(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            shutil.rmtree(path)
-        folder.rename(path)
+        with self._disk_access():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists():
+                shutil.rmtree(path)
+            folder.rename(path)
         shutil.rmtree(self.partial_path_of(name), ignore_errors=True)
         return path
 
@@ -98,10 +115,10 @@ class ModelStore:
             ModelNotFoundError: nothing of that name is on disk.
             PullError: the model is being pulled right now.
         """
-        paths = [path for path in (self.path_of(name), self.partial_path_of(name)) if path.is_dir()]
+        paths = [path for path in (self.path_of(name), self.partial_path_of(name)) if os.path.isdir(path)]
         if not paths:
             raise ModelNotFoundError(f"{name!r} is not on this disk; `sureact models` lists what is.")
-        with self.lock(name):
+        with self.lock(name), self._disk_access():
             freed_bytes = sum(_size_of(path) for path in paths)
             for path in paths:
                 shutil.rmtree(path)
@@ -117,18 +134,33 @@ class ModelStore:
         from filelock import FileLock, Timeout
 
         folder = self.root / "models" / ".locks"
-        folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / f"{self.path_of(name).name}.lock", timeout=-1 if wait else 0)
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except Timeout as error:
             raise PullError(
                 f"Another process is at work on {name!r}; wait until it is done, then try again."
             ) from error
+        except OSError as error:
+            raise self._refusal(error) from error
         try:
             yield
         finally:
             lock.release()
+
+    @contextmanager
+    def _disk_access(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: OSError) -> SureactError:
+        refused = ConfigError(
+            f"The store {self.root} cannot be used: {error}. Point SUREACT_HOME to a folder that you may write to."
+        )
+        return disk_error(error, self.root, refused)
 
 
 def _default_root() -> Path:

@@ -37,10 +37,18 @@ def pull_command(arguments: argparse.Namespace) -> None:
     """Pull the model, with a bar on standard error, and write its folder."""
     from sureact.catalog.pull import pull
     from sureact.catalog.store import ModelStore
+    from sureact.weights.checkpoint import verify_model_folder
     from sureact.weights.gguf_conversion import convert_gguf
 
     with shown_progress() as show:
-        folder = pull(arguments.name, ModelStore(), convert=convert_gguf, source=arguments.source, progress=show)
+        folder = pull(
+            arguments.name,
+            ModelStore(),
+            convert=convert_gguf,
+            verify=verify_model_folder,
+            source=arguments.source,
+            progress=show,
+        )
     if arguments.json:
         write_json({"name": arguments.name, "path": folder})
     else:

@@ -70,6 +70,18 @@ class Checkpoint:
                 raise CheckpointError(f"{index} lists {missing[0]!r}, which its shard does not hold.")
 
 
+def verify_model_folder(folder: Path) -> None:
+    """Check that the files of a model are whole: JSON that parses, and in every shard the bytes that its header lists.
+
+    Raises:
+        CheckpointError: a file is missing, truncated or damaged.
+    """
+    read_json_object(folder / "config.json")
+    if (folder / "tokenizer.json").is_file():
+        read_json_object(folder / "tokenizer.json")
+    Checkpoint(folder)
+
+
 def _weight_files(folder: Path) -> tuple[Path, ...]:
     single, index = folder / "model.safetensors", folder / _INDEX_NAME
     if single.is_file():

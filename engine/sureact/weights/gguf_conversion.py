@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable, Generator, Mapping
@@ -10,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from sureact.errors import CheckpointError, UnsupportedModelError
+from sureact.errors import CheckpointError, DiskSpaceError, SureactError, UnsupportedModelError
 from sureact.weights.config_json import read_json_object, read_token_ids
 
 if TYPE_CHECKING:
@@ -34,24 +35,46 @@ def convert_gguf(gguf_path: Path, destination_folder: Path, progress: Callable[[
     Raises:
         CheckpointError: the file is damaged.
         UnsupportedModelError: transformers cannot read this architecture from GGUF.
+        DiskSpaceError: the disk is full.
     """
     progress("reading the file")
     architecture, unused_ids = _read_header(gguf_path)
     unfinished = destination_folder.with_name(destination_folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
-    with _silent_transformers():
-        try:
+    from safetensors import SafetensorError
+
+    try:
+        unfinished.mkdir()
+        with _silent_transformers():
             progress("converting the tokenizer")
             _write_tokenizer(gguf_path, unfinished, unused_ids)
             progress("converting the weights")
             _write_model(gguf_path, unfinished)
-        except (ValueError, KeyError, ImportError) as error:
-            raise UnsupportedModelError(
-                f"transformers cannot read {gguf_path} (architecture {architecture!r}): {error}"
-            ) from error
-    _write_generation_config(unfinished)
-    unfinished.rename(destination_folder)
+        _write_generation_config(unfinished)
+        unfinished.rename(destination_folder)
+    except SureactError:
+        raise
+    except (ValueError, KeyError, ImportError) as error:
+        raise UnsupportedModelError(
+            f"transformers cannot read {gguf_path} (architecture {architecture!r}): {error}"
+        ) from error
+    except (OSError, SafetensorError) as error:
+        # Half a model would only keep a full disk full.
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise _disk_error(gguf_path, destination_folder.parent, error) from error
+
+
+def _disk_error(gguf_path: Path, folder: Path, error: Exception) -> SureactError:
+    # safetensors passes the system's error on as text only.
+    is_full = getattr(error, "errno", None) == errno.ENOSPC or f"(os error {errno.ENOSPC})" in str(error)
+    if not is_full:
+        return CheckpointError(f"{gguf_path} cannot be converted into {folder}: {error}")
+    free_bytes = shutil.disk_usage(folder).free
+    return DiskSpaceError(
+        f"The disk of {folder} is full: it has {free_bytes / 1e9:.1f} GB free, and converting {gguf_path} of "
+        f"{gguf_path.stat().st_size / 1e9:.1f} GB takes about four times as much for a 4-bit file. Free some space, or "
+        "point SUREACT_HOME to another disk."
+    )
 
 
 def _read_header(gguf_path: Path) -> tuple[str, frozenset[int]]:

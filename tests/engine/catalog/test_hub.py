@@ -1,3 +1,5 @@
+import errno
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,13 +10,25 @@ from huggingface_hub.errors import HFValidationError, OfflineModeIsEnabled
 
 from sureact.catalog.hub import fetch_snapshot, is_wanted
 from sureact.catalog.pull_progress import PullProgress, ignore_progress
-from sureact.errors import IndexUnreachableError, ModelNotFoundError, UnsupportedModelError
+from sureact.errors import (
+    ChecksumError,
+    DiskSpaceError,
+    IndexUnreachableError,
+    ModelNotFoundError,
+    UnsupportedModelError,
+)
+
+
+@dataclass
+class FakeLfs:
+    sha256: str
 
 
 @dataclass
 class FakeFile:
     rfilename: str
     size: int = 3
+    lfs: FakeLfs | None = None
 
 
 @dataclass
@@ -72,10 +86,25 @@ def test_a_repository_without_safetensors_is_refused(tmp_path: Path, monkeypatch
         fetch_snapshot("org/model", tmp_path, ignore_progress)
 
 
+@pytest.mark.parametrize(("content", "is_accepted"), [(b"123", True), (b"124", False)])
+def test_a_file_must_have_the_sum_that_the_hub_lists(
+    content: bytes, is_accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = FakeLfs(hashlib.sha256(content).hexdigest())
+    _use(monkeypatch, FakeHub([FakeFile("config.json"), FakeFile("model.safetensors", lfs=listed)]))
+    if is_accepted:
+        fetch_snapshot("org/model", tmp_path, ignore_progress)
+    else:
+        with pytest.raises(ChecksumError, match=listed.sha256):
+            fetch_snapshot("org/model", tmp_path, ignore_progress)
+    assert (tmp_path / "model.safetensors").exists() is is_accepted
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
         (OfflineModeIsEnabled("offline"), IndexUnreachableError),
+        (OSError(errno.ENOSPC, "No space left on device"), DiskSpaceError),
         (ConnectionError("no route"), IndexUnreachableError),
         (HFValidationError("bad id"), ModelNotFoundError),
     ],
@@ -84,5 +113,5 @@ def test_what_the_hub_says_becomes_an_error_of_ours(
     error: Exception, expected: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _use(monkeypatch, FakeHub([], error=error))
-    with pytest.raises(expected, match="org/model"):
+    with pytest.raises(expected, match=r"org/model|GB free"):
         fetch_snapshot("org/model", tmp_path, ignore_progress)

@@ -1,12 +1,14 @@
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sureact.catalog import disk_space
 from sureact.catalog.resolve import ModelLocation, model_folder, resolve_model
 from sureact.catalog.store import ModelStore
-from sureact.errors import CheckpointError, ModelNotFoundError
+from sureact.errors import CheckpointError, DiskSpaceError, ModelNotFoundError
 
 QWEN = "qwen2.5-coder-0.5b-instruct"
 
@@ -111,3 +113,22 @@ def test_a_folder_needs_no_conversion(store: ModelStore, tmp_path: Path) -> None
         pytest.fail("converted")
 
     assert model_folder(ModelLocation("m", tmp_path, "folder"), store, convert=convert) == tmp_path
+
+
+def test_too_small_a_disk_is_refused_before_the_conversion(
+    store: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def convert(gguf_path: Path, destination: Path, progress: Callable[[str], None]) -> None:
+        pytest.fail("converted")
+
+    file = tmp_path / "big.gguf"
+    file.write_bytes(b"GGUF" + bytes(996))
+    monkeypatch.setattr(disk_space.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(4999, 0, 4999))  # pyright: ignore
+    with pytest.raises(DiskSpaceError, match=r"Converting .*big\.gguf needs"):
+        model_folder(ModelLocation("big", file, "gguf"), store, convert=convert)
+
+
+@pytest.mark.parametrize("name", ["~no-such-user/model", "m" * 5000, "nul\0"])
+def test_what_can_be_no_path_is_an_unknown_name(name: str, store: ModelStore) -> None:
+    with pytest.raises(ModelNotFoundError):
+        resolve_model(name, store)

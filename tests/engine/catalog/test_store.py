@@ -1,3 +1,4 @@
+import errno
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sureact.catalog.store import ModelStore
-from sureact.errors import ConfigError, ModelNotFoundError, PullError
+from sureact.errors import ConfigError, DiskSpaceError, ModelNotFoundError, PullError
 
 
 def _install(store: ModelStore, name: str, content: bytes = b"12345") -> Path:
@@ -94,3 +95,27 @@ def test_no_name_leads_out_of_the_store(name: str) -> None:
     except ConfigError:
         return
     assert path.resolve().parent == Path("/store/models")
+
+
+def test_a_store_that_cannot_be_made_names_its_variable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way, as a read-only folder would be, for root too")
+    store = ModelStore(tmp_path / "file" / "home")
+    for use in (lambda: store.runs_folder, lambda: store.create_partial("m"), lambda: store.lock("m").__enter__()):
+        with pytest.raises(ConfigError, match=r"file/home cannot be used: .* SUREACT_HOME"):
+            use()
+    assert store.models() == []
+    assert not store.has("m")
+
+
+def test_a_full_disk_is_told_with_what_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(DiskSpaceError, match="GB free"):
+        ModelStore(tmp_path / "home").create_partial("m")
+
+
+def test_the_home_of_nobody_is_refused() -> None:
+    with pytest.raises(ConfigError, match="SUREACT_HOME"):
+        ModelStore(Path("~no-such-user/home"))

@@ -1,5 +1,6 @@
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,18 @@ def test_json_names_model_and_folder(tiny_folder: Path, store_folder: Path, caps
         "name": "me/tiny",
         "path": str(store_folder / "models" / "me--tiny"),
     }
+
+
+def test_a_truncated_folder_is_refused_and_not_installed(
+    tiny_folder: Path, store_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(tiny_folder, source)
+    weights = source / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert main(["pull", "me/tiny", "--from", str(source)]) == 1
+    assert f"{weights} is truncated" in capsys.readouterr().err
+    assert not (store_folder / "models" / "me--tiny").exists()
 
 
 def test_an_unknown_name_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

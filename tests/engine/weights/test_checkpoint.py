@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from sureact.errors import CheckpointError
-from sureact.weights.checkpoint import Checkpoint
+from sureact.weights.checkpoint import Checkpoint, verify_model_folder
 
 SaveTinyModel = Callable[..., Path]
 
@@ -93,3 +93,22 @@ def test_an_index_without_a_weight_map_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors.index.json").write_text("{}")
     with pytest.raises(CheckpointError, match="no weight_map"):
         Checkpoint(tmp_path)
+
+
+def _whole_folder(folder: Path) -> Path:
+    for name in ("config.json", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    save_file({"a": torch.zeros(100)}, folder / "model.safetensors")
+    return folder
+
+
+def test_a_whole_folder_is_verified(tmp_path: Path) -> None:
+    verify_model_folder(_whole_folder(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_folder_with_a_truncated_file_is_not(name: str, tmp_path: Path) -> None:
+    path = _whole_folder(tmp_path) / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=name):
+        verify_model_folder(tmp_path)

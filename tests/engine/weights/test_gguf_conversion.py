@@ -1,13 +1,16 @@
+import errno
 import json
 from pathlib import Path
 
 import pytest
 import torch
 from gguf import GGUFWriter, TokenType
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from sureact.errors import CheckpointError, UnsupportedModelError
+from sureact.errors import CheckpointError, DiskSpaceError, UnsupportedModelError
+from sureact.weights import gguf_conversion
 from sureact.weights.checkpoint import Checkpoint
 from sureact.weights.gguf_conversion import convert_gguf, without_tokens
 from sureact.weights.model_config import read_model_config
@@ -142,3 +145,23 @@ def test_the_real_tokenizer_ends_where_its_tokens_do(model_folder: Path) -> None
     assert max(tokenizer.get_vocab().values()) == 151_664
     assert tokenizer.token_to_id("[PAD151665]") is None
     assert set(read_model_config(model_folder).eos_token_ids) == {151_643, 151_645}
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), DiskSpaceError, "GB free"),
+        (SafetensorError("I/O error: No space left on device (os error 28)"), DiskSpaceError, "GB free"),
+        (PermissionError(errno.EACCES, "denied"), CheckpointError, "cannot be converted"),
+    ],
+)
+def test_a_write_that_fails_is_told_and_leaves_nothing(
+    error: Exception, expected: type[Exception], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(gguf_path: Path, folder: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(gguf_conversion, "_write_model", fail)
+    with pytest.raises(expected, match=said):
+        convert_gguf(write_gguf(tmp_path / "tiny.gguf"), tmp_path / "converted", lambda _: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.gguf"]
