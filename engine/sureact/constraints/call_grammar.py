@@ -137,6 +137,7 @@ class ToolCallConstraint(GrammarConstraint):
         Control tokens of the format may be in `text` by name, or left out as a detokenizer does.
 
         Raises:
+            ConstraintError: the arguments are a text that the grammar could not exclude, as in `json_schema`.
             InternalError: `text` is not a call of one of the tools, or its arguments are not valid.
         """
         for name, args in zip(self.names, self.args, strict=True):

@@ -36,7 +36,8 @@ class Constraint(ABC):
         """Turn a complete text into the value the user asked for, and judge it once more; the text itself by default.
 
         Raises:
-            InternalError: the text is complete and still violates the constraint.
+            ConstraintError: the value is refused by what no grammar can hold.
+            InternalError: the text violates the constraint.
         """
         return text
 

@@ -21,28 +21,52 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 
+class UnexcludedJsonError(ValueError):
+    """A text that the syntax of JSON allows, that stands for no value, and that a grammar cannot exclude."""
+
+
 def parse_json(text: str) -> Any:
     """Parse JSON as the standard has it.
 
     Raises:
-        ValueError: not JSON, a key twice in one object, or a number that is not finite (`NaN`, `1e999`).
+        UnexcludedJsonError: a key twice in one object, a number that is not finite (`1e999`), an integer longer than
+            Python reads, or values nested deeper than it reads.
+        ValueError: not JSON; `NaN` and `Infinity` are not.
     """
-    return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_finite, parse_float=_finite)
+    try:
+        return json.loads(
+            text, object_pairs_hook=_unique_keys, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
+        )
+    except RecursionError as error:
+        raise UnexcludedJsonError("it is nested deeper than Python reads") from error
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} appears twice in one object")
+        raise UnexcludedJsonError(
+            f"the key {next(key for key in keys if keys.count(key) > 1)!r} appears twice in one object"
+        )
     return members
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a finite number")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
+        raise UnexcludedJsonError(f"{text} is not a finite number")
     return number
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UnexcludedJsonError(f"an integer of {len(text):,} characters is longer than Python reads") from error
 
 
 def json_validator(schema: Schema, *, check_formats: bool) -> Validator:

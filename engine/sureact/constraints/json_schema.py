@@ -10,19 +10,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sureact.constraints.compiler import GrammarConstraint
-from sureact.constraints.json_judge import json_validator, parse_json
+from sureact.constraints.json_judge import UnexcludedJsonError, json_validator, parse_json
 from sureact.constraints.object_closing import close_objects
 from sureact.constraints.schema_check import check_schema
 from sureact.constraints.schema_fault import schema_error
 from sureact.constraints.schema_preparation import prepare_schema, with_null
-from sureact.errors import ConfigError, ConstraintCompileError, InternalError
+from sureact.errors import ConfigError, ConstraintCompileError, ConstraintError, InternalError
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
     from llguidance import LLTokenizer
 
     from sureact.constraints.schema_keywords import Schema
-    from sureact.errors import ConstraintError
 
 _ITEM_SEPARATOR = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _KEY_SEPARATOR = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")
@@ -136,15 +135,23 @@ class JsonSchemaConstraint(GrammarConstraint):
         """Return the JSON value of `text`, judged against the schema.
 
         Raises:
+            ConstraintError: a text that the grammar could not exclude: a key twice in an open object, a number that is
+                not finite, or more digits or levels than Python reads.
             InternalError: not strict JSON, or not valid.
         """
         try:
             value = parse_json(text)
+            # The first error, not best_match: it is enough to condemn, and there should be none.
+            fault = next(_validator(self.schema_text, self.closed).iter_errors(value), None)
+        except (UnexcludedJsonError, RecursionError) as error:
+            raise ConstraintError(
+                f"The finished text {text!r} is no value: {error}. The grammar cannot exclude it; give the value a "
+                "schema with declared properties and additionalProperties false, or a minimum and a maximum."
+            ) from error
         except ValueError as error:
             raise InternalError(f"The finished text {text!r} is not strict JSON: {error}.") from error
-        # A loop, not best_match: the first error is enough to condemn, and there should be none.
-        for error in _validator(self.schema_text, self.closed).iter_errors(value):
-            raise InternalError(f"The finished text {text!r} violates its schema: {error.message}.")
+        if fault is not None:
+            raise InternalError(f"The finished text {text!r} violates its schema: {fault.message}.")
         return value
 
 

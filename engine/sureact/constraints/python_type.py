@@ -84,7 +84,8 @@ class TypedConstraint(Constraint):
 
         Raises:
             InternalError: the text violates its constraint.
-            ConstraintError: a validator of the type's own, which its JSON schema does not show, refuses the value.
+            ConstraintError: a validator of the type's own, which its JSON schema does not show, refuses the value, or
+                the grammar could not exclude the text, as in `json_schema`.
         """
         value = self.inner.parse(text)
         try:

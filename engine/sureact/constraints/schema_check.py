@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from difflib import get_close_matches
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sureact.constraints.disjoint_schemas import are_disjoint, tagged_branches
 from sureact.constraints.schema_keywords import (
@@ -37,6 +37,10 @@ def check_schema(schema: Schema) -> None:
 
 
 def _check_metaschema(schema: Schema) -> None:
+    if _names_draft(schema) and not isinstance(schema["$schema"], str):
+        raise ConstraintCompileError(
+            f"Not a valid JSON schema at /$schema: {schema['$schema']!r} is not the address of a draft."
+        )
     from jsonschema.exceptions import best_match
     from jsonschema.validators import Draft3Validator, Draft202012Validator, validator_for
 
@@ -49,7 +53,7 @@ def _check_metaschema(schema: Schema) -> None:
         raise ConstraintCompileError(_malformed(error)) from error
 
 
-def _names_draft(schema: Schema) -> bool:
+def _names_draft(schema: Schema) -> TypeGuard[dict[str, Any]]:
     return isinstance(schema, dict) and "$schema" in schema
 
 

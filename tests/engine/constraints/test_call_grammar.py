@@ -10,7 +10,7 @@ from sureact.constraints.call_grammar import (
     tool_call_grammar,
 )
 from sureact.constraints.constraint import Constraint
-from sureact.errors import ConfigError, ConstraintCompileError, InternalError, UnsupportedSchemaError
+from sureact.errors import ConfigError, ConstraintCompileError, ConstraintError, InternalError, UnsupportedSchemaError
 from sureact.tokens.vocabulary import Vocabulary
 
 Spells = Callable[[Constraint, str], bool]
@@ -153,3 +153,11 @@ def test_text_and_control_tokens_are_cached_apart() -> None:
     text = tool_call_grammar([SEARCH], prefix="<tool_call>", delimiter=" ", suffix="")
     control = tool_call_grammar([SEARCH], prefix=[ControlToken("<tool_call>")], delimiter=" ", suffix="")
     assert text.cache_key != control.cache_key
+
+
+def test_arguments_that_the_grammar_cannot_exclude_are_no_internal_error(spells: Spells) -> None:
+    call = lines([ToolCallBranch("f", {"properties": {"x": {"type": "number"}}})])
+    text = 'Action: f\nArguments: {"x": 1e999}\n'
+    assert spells(call, text)
+    with pytest.raises(ConstraintError, match="cannot exclude it"):
+        call.parse(text)

@@ -5,7 +5,7 @@ import pytest
 
 from sureact.constraints.constraint import Constraint
 from sureact.constraints.json_schema import json_schema
-from sureact.errors import ConfigError, ConstraintCompileError, InternalError, UnsupportedSchemaError
+from sureact.errors import ConfigError, ConstraintCompileError, ConstraintError, InternalError, UnsupportedSchemaError
 from sureact.tokens.vocabulary import Vocabulary
 
 Spells = Callable[[Constraint, str], bool]
@@ -76,11 +76,33 @@ def test_an_unknown_format_is_an_annotation(spells: Spells) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [('{"name": 1}', "violates"), ('{"name": "a", "name": "b"}', "twice"), ("{", "not strict JSON"), ("{}", "name")],
+    [('{"name": 1}', "violates"), ("NaN", "not strict JSON"), ("{", "not strict JSON"), ("{}", "name")],
 )
 def test_a_finished_text_that_is_not_valid_is_an_internal_error(text: str, said: str) -> None:
     with pytest.raises(InternalError, match=said):
         json_schema(PERSON).parse(text)
+
+
+RECURSIVE = {"$defs": {"list": {"type": "array", "items": {"$ref": "#/$defs/list"}}}, "$ref": "#/$defs/list"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "said"),
+    [
+        (PERSON, '{"name": "a", "x": 1, "x": 2}', "twice"),
+        ({"type": "number"}, "1e999", "not a finite number"),
+        ({"type": "integer"}, "9" * 5000, "5,000 characters"),
+        (RECURSIVE, "[" * 400 + "]" * 400, "recursion"),
+    ],
+    ids=["a key twice", "an infinite number", "a long integer", "deep nesting"],
+)
+def test_what_the_grammar_cannot_exclude_is_told_with_what_to_do(
+    schema: dict[str, Any], text: str, said: str, spells: Spells
+) -> None:
+    constraint = json_schema(schema)
+    assert spells(constraint, text)
+    with pytest.raises(ConstraintError, match=f"(?s){said}.*cannot exclude it; give"):
+        constraint.parse(text)
 
 
 @pytest.mark.parametrize(

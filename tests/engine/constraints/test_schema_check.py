@@ -68,3 +68,11 @@ def test_a_malformed_schema_is_a_compile_error(schema: Any) -> None:
 def test_the_place_of_a_malformed_keyword_is_named() -> None:
     with pytest.raises(ConstraintCompileError, match="at /items/minimum: '1' is not of type 'number'"):
         check_schema({"items": {"minimum": "1"}})
+
+
+@pytest.mark.parametrize("draft", [5, ["x"], None, {}])
+def test_a_draft_that_is_no_address_is_malformed(draft: object) -> None:
+    with pytest.raises(ConstraintCompileError, match="/\\$schema"):
+        check_schema({"$schema": draft})
+    with pytest.raises(ConstraintCompileError, match="/\\$schema"):
+        check_schema({"items": {"$schema": draft}})
