@@ -161,6 +161,13 @@ def _refuse_unserved_settings(config: Mapping[str, object]) -> None:
         raise UnsupportedModelError(f"Activation {activation!r} is not served; served is 'silu'.")
     if config.get("use_sliding_window") is True and config.get("sliding_window") is not None:
         raise UnsupportedModelError("Sliding-window attention (`use_sliding_window`: true) is not served.")
+    if config.get("dual_chunk_attention_config"):
+        raise UnsupportedModelError("Dual-chunk attention (`dual_chunk_attention_config`) is not served.")
+    partial_rotary_factor = read_rope_config(config).partial_rotary_factor
+    if partial_rotary_factor != 1:
+        raise UnsupportedModelError(
+            f"Heads that rotate in part (`partial_rotary_factor`: {partial_rotary_factor}) are not served; served is 1."
+        )
     layer_types = config.get("layer_types")
     if isinstance(layer_types, list):
         unserved = [kind for kind in cast("list[object]", layer_types) if kind != "full_attention"]

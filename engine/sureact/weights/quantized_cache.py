@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sureact.weights.checkpoint import Checkpoint
     from sureact.weights.parameter_names import ParameterSource
 
-_LAYOUT_VERSION = "v1"
+_LAYOUT_VERSION = "v2"
 """Part of the file name; changes when the quantization or the layout of the file does."""
 
 _ALIGNMENT_BYTES = 64
@@ -97,7 +97,7 @@ def _read(path: Path, metadata: dict[str, str]) -> dict[str, torch.Tensor] | Non
 
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
-            if file.metadata() != metadata:
+            if not metadata.items() <= (file.metadata() or {}).items():
                 return None
             return {name: _aligned(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118  it has no __iter__
     except (SafetensorError, OSError):
@@ -108,9 +108,15 @@ def _read(path: Path, metadata: dict[str, str]) -> dict[str, torch.Tensor] | Non
 def _aligned(tensor: torch.Tensor) -> torch.Tensor:
     """Copy a tensor that begins where torch's products must not read: an unaligned int8 matrix is a segmentation fault.
 
-    The format aligns tensors to 8 bytes only.
+    The format aligns tensors to 8 bytes only. `_write` puts the first on a boundary; odd shapes move others off it.
     """
     return tensor if tensor.data_ptr() % _ALIGNMENT_BYTES == 0 else tensor.clone()
+
+
+def _header_bytes(path: Path) -> int:
+    """Return where the first tensor of a safetensors file begins: behind the header and the 8 bytes of its length."""
+    with path.open("rb") as file:
+        return 8 + int.from_bytes(file.read(8), "little")
 
 
 def _write(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
@@ -120,7 +126,10 @@ def _write(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
         path.parent.mkdir(exist_ok=True)
-        save_file(tensors, unfinished, metadata)
+        save_file(tensors, unfinished, metadata | {"padding": ""})
+        padding_bytes = -_header_bytes(unfinished) % _ALIGNMENT_BYTES
+        if padding_bytes:
+            save_file(tensors, unfinished, metadata | {"padding": " " * padding_bytes})
         unfinished.replace(path)
     except (SafetensorError, OSError) as error:
         _logger.warning(

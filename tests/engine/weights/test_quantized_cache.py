@@ -40,7 +40,7 @@ def test_linear_matrices_are_quantized_and_nothing_else(
 def test_the_second_start_reads_the_file(save_tiny_model: SaveTinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save_tiny_model("qwen2")
     first = _quantized(folder)
-    assert (folder / "quantized" / "int8-v1.safetensors").is_file()
+    assert (folder / "quantized" / "int8-v2.safetensors").is_file()
     assert len(os.listdir(folder / "quantized")) == 1
     monkeypatch.setattr(quantized_cache, "quantize_int8", _fail)
     second = _quantized(folder)
@@ -49,6 +49,14 @@ def test_the_second_start_reads_the_file(save_tiny_model: SaveTinyModel, monkeyp
     assert isinstance(one, Int8Weight)
     assert isinstance(two, Int8Weight)
     assert torch.equal(one.weight, two.weight)
+
+
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_the_first_tensor_of_the_file_lies_on_a_boundary(save_tiny_model: SaveTinyModel, num_layers: int) -> None:
+    folder = save_tiny_model("qwen2", num_hidden_layers=num_layers)
+    _quantized(folder)
+    header = (folder / "quantized" / "int8-v2.safetensors").read_bytes()[:8]
+    assert (8 + int.from_bytes(header, "little")) % 64 == 0
 
 
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
@@ -84,7 +92,7 @@ def test_another_kind_of_cpu_quantizes_anew(save_tiny_model: SaveTinyModel, monk
 def test_a_damaged_file_is_replaced(save_tiny_model: SaveTinyModel) -> None:
     folder = save_tiny_model("qwen2")
     _quantized(folder)
-    path = folder / "quantized" / "int8-v1.safetensors"
+    path = folder / "quantized" / "int8-v2.safetensors"
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-10])
     _quantized(folder)
