@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sureact.cli.console import add_output_options, note, write_json, write_result
 from sureact.cli.model_options import add_model_options, engine_config, load_engine
 from sureact.cli.option_fields import add_field_options, field_values
-from sureact.errors import ConfigError, OutputTruncatedError
+from sureact.errors import ConfigError, ConstraintError, InternalError, OutputTruncatedError
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -140,12 +140,16 @@ def _value(output: StepOutput, constraint: Constraint | None) -> object:
     """Return what a constrained text stands for, judged once more."""
     if constraint is None:
         return None
-    if output.finish_reason == "length":
+    if output.finish_reason != "length":
+        return constraint.parse(output.text)
+    try:
+        # A text can be complete exactly where max_tokens ends it.
+        return constraint.parse(output.text)
+    except (ConstraintError, InternalError) as error:
         raise OutputTruncatedError(
             f"The text ends after {len(output.token_ids):,} tokens and is not complete under its constraint. "
             "Raise --max-tokens."
-        )
-    return constraint.parse(output.text)
+        ) from error
 
 
 def _speed(output: StepOutput) -> str:

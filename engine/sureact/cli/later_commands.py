@@ -1,6 +1,7 @@
 """What a later version of sureact brings; named here so that it is refused by name until then."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NoReturn
 
 from sureact.errors import ConfigError
@@ -10,13 +11,18 @@ LATER_MEASUREMENTS = ("constrained", "react", "throughput")
 
 
 def refuse_later_command(words: Sequence[str]) -> None:
-    """Refuse a command line that begins with a command of a later version.
+    """Refuse a command line that asks for a command of a later version, or for its `run --resume`.
 
     Raises:
         ConfigError: it does.
     """
     if words and words[0] in LATER_COMMANDS:
         refuse_as_later(words[0])
+    if words and words[0] == "run":
+        # Before the parser, which would ask for the question that a resumed run has already.
+        options = takewhile(lambda word: word != "--", words)
+        if any(option.partition("=")[0] == "--resume" for option in options):
+            refuse_as_later("run --resume")
 
 
 def refuse_as_later(what: str) -> NoReturn:

@@ -14,6 +14,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     remove = actions.add_parser("rm", help="remove a model from this disk", description="Removes a model.")
     remove.add_argument("name", metavar="NAME", help="as `sureact models` lists it")
     add_output_options(remove)
+    # Without a default of its own, so that `models --json rm NAME` holds too.
+    remove.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="write what was removed and its bytes as JSON"
+    )
     remove.set_defaults(command=remove_command)
 
 
@@ -33,8 +37,12 @@ def remove_command(arguments: argparse.Namespace) -> None:
     from sureact.catalog.store import ModelStore
 
     entry = find_entry(arguments.name)
-    freed_bytes = ModelStore().remove(entry.name if entry else arguments.name)
-    note(f"Removed {arguments.name}; {_gigabytes(freed_bytes)} are free again.")
+    name = entry.name if entry else arguments.name
+    freed_bytes = ModelStore().remove(name)
+    if arguments.json:
+        write_json({"removed": name, "bytes": freed_bytes})
+    else:
+        note(f"Removed {name}; {_gigabytes(freed_bytes)} are free again.")
 
 
 def listed_models() -> list[dict[str, object]]:

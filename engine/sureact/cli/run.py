@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from sureact.cli.console import add_output_options, note, write_json, write_result
-from sureact.cli.later_commands import refuse_as_later
 from sureact.cli.model_options import AGENT_MODEL, add_model_options, engine_config, load_engine
 from sureact.cli.option_fields import positive_int
 from sureact.errors import ConfigError
@@ -55,7 +54,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="remind",
         help="a call that was made before: remind the model of its observation, or run it again (default: %(default)s)",
     )
-    parser.add_argument("--resume", help=argparse.SUPPRESS)
     add_model_options(parser, default_model=AGENT_MODEL)
     add_output_options(parser, json_help="outputs, steps, reason of the end, usage and the trace file")
     parser.set_defaults(command=run_command)
@@ -63,8 +61,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> None:
     """Run the agent; whatever can be refused is refused before the model is loaded."""
-    if arguments.resume is not None:
-        refuse_as_later("run --resume")
     from sureact.agent.formats.registry import format_named
     from sureact.agent.react import ReAct
     from sureact.agent.signature import Signature

@@ -80,6 +80,15 @@ def test_a_constrained_text_that_is_cut_short_fails(on_tiny: Command, capsys: py
     assert "--max-tokens" in said.err
 
 
+@pytest.mark.parametrize("constraint", [("--regex", "a{4}b?"), ("--choice", "aaaa", "--choice", "aaaab")], ids=str)
+def test_a_text_that_is_complete_where_max_tokens_ends_it_is_done(
+    on_tiny: Command, capsys: pytest.CaptureFixture[str], constraint: tuple[str, ...]
+) -> None:
+    assert on_tiny("generate", "x", *constraint, "--max-tokens", "4", "--json") == 0
+    completion = result(capsys)["completions"][0]
+    assert (completion["finish_reason"], completion["value"]) == ("length", "aaaa")
+
+
 def test_a_stop_ends_the_text(on_tiny: Command, capsys: pytest.CaptureFixture[str]) -> None:
     assert on_tiny("generate", "hello", "--max-tokens", "32", "--ignore-eos", "--json") == 0
     text = result(capsys)["completions"][0]["text"]
@@ -102,6 +111,8 @@ def test_several_texts_come_one_a_line(on_tiny: Command, capsys: pytest.CaptureF
     ("words", "said"),
     [
         (("", "--max-tokens", "4"), "The prompt is empty"),
+        (("hi", "--kv-cache-gb", "nan"), "kv_cache_gb is nan"),
+        (("hi", "--kv-cache-gb", "inf"), "kv_cache_gb is inf"),
         (("hi", "--max-tokens", "0"), "max_tokens is 0; it must be at least 1"),
         (("hi", "--max-tokens", "-3"), "max_tokens is -3; it must be at least 1"),
         (("hi", "--choice", ""), "An item of choice is ''"),

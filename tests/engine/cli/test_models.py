@@ -49,3 +49,10 @@ def test_rm_removes_a_model_and_says_what_it_freed(capsys: pytest.CaptureFixture
 def test_rm_of_what_is_not_there_fails_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "rm", "nothing"]) == 1
     assert "'nothing' is not on this disk" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["models", "--json", "rm"], ["models", "rm", "--json"]], ids=" ".join)
+def test_rm_says_in_json_what_it_freed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    install("smollm2-135m-instruct")
+    assert main([*words, "SmolLM2-135M-Instruct"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"removed": "smollm2-135m-instruct", "bytes": 2_000_000}
