@@ -111,8 +111,6 @@ def test_several_texts_come_one_a_line(on_tiny: Command, capsys: pytest.CaptureF
     ("words", "said"),
     [
         (("", "--max-tokens", "4"), "The prompt is empty"),
-        (("hi", "--kv-cache-gb", "nan"), "kv_cache_gb is nan"),
-        (("hi", "--kv-cache-gb", "inf"), "kv_cache_gb is inf"),
         (("hi", "--max-tokens", "0"), "max_tokens is 0; it must be at least 1"),
         (("hi", "--max-tokens", "-3"), "max_tokens is -3; it must be at least 1"),
         (("hi", "--choice", ""), "An item of choice is ''"),

@@ -42,6 +42,17 @@ def test_a_setting_out_of_range_is_refused_before_anything_is_loaded() -> None:
         engine_config(parse("--kv-cache-gb", "-1"))
 
 
+@pytest.mark.parametrize("size", ["nan", "inf", "-inf", "0"])
+@pytest.mark.parametrize("words", [("generate", "hi"), ("chat",), ("bench", "decode")], ids=" ".join)
+def test_a_cache_of_no_size_is_wrong_usage(
+    words: tuple[str, ...], size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, f"--kv-cache-gb={size}"]) == 2
+    said = capsys.readouterr().err
+    assert "kv_cache_gb is " in said
+    assert "bug" not in said
+
+
 def test_loading_says_so_and_tells_the_engines_notices(
     tiny_folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
