@@ -1,5 +1,6 @@
 """Settings of the engine: what the user asks for, and what it resolves to on this machine."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -11,6 +12,9 @@ Determinism = Literal["strict", "fast"]
 
 BLOCK_SIZE = 128
 """Tokens per KV block, and the length of one partial sum of attention."""
+
+MAX_RUNNING_REQUESTS = 1024
+"""Requests that one step can hold at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +58,12 @@ class EngineConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be at least 1.")
-        if self.kv_cache_gb is not None and self.kv_cache_gb <= 0:
-            raise ConfigError(f"kv_cache_gb is {self.kv_cache_gb}; it must be above 0.")
+        if self.max_running_requests > MAX_RUNNING_REQUESTS:
+            raise ConfigError(
+                f"max_running_requests is {self.max_running_requests:,}; it must be at most {MAX_RUNNING_REQUESTS:,}."
+            )
+        if self.kv_cache_gb is not None and not 0 < self.kv_cache_gb < math.inf:
+            raise ConfigError(f"kv_cache_gb is {self.kv_cache_gb}; it must be above 0 and finite.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

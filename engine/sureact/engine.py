@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
@@ -17,11 +18,12 @@ from sureact.execution.engine_loop import EngineLoop, EngineStats
 from sureact.execution.loaded_model import load_model
 from sureact.execution.sampler import Sampler
 from sureact.kv_cache.cached_sequence import CachedSequence
-from sureact.outputs import RequestOutput, StepOutput, StreamDelta
-from sureact.sampling_params import SamplingParams
+from sureact.outputs import RequestOutput
+from sureact.sampling_params import SamplingParams, has_surrogate
 from sureact.scheduling.request import Request
 from sureact.scheduling.scheduler import Scheduler
 from sureact.session import Session
+from sureact.stream import DeltaStream, last_output
 from sureact.tokens.chat_template import Message, PromptText
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class Engine:
         )
         sampler = Sampler(self.vocabulary, max_rows=max_running_requests)
         self._loop = EngineLoop(scheduler, loaded.runner, sampler, loaded.cache)
+        # An engine that is forgotten, or still open when Python ends, closes as if asked to.
+        weakref.finalize(self, self._loop.close)
 
     @property
     def name(self) -> str:
@@ -151,8 +155,8 @@ class Engine:
         constraint: object = None,
         *,
         parse_control_tokens: bool = False,
-    ) -> Iterator[StreamDelta]:
-        """Generate after one prompt, piece by piece. Closing the iterator cancels.
+    ) -> DeltaStream:
+        """Generate after one prompt, piece by piece. Closing the stream cancels.
 
         Raises:
             ConfigError: the prompt is empty, or `n` is above 1.
@@ -161,13 +165,8 @@ class Engine:
         """
         if params is not None and params.n != 1:
             raise ConfigError(f"n is {params.n}; a stream has one text. Call generate, or stream n times.")
-        sequence = self._new_sequence(self.encode_prompt(prompt, parse_control_tokens))
-        try:
-            request = self.new_request(sequence, params, constraint)
-        except BaseException:
-            self.remove_sequence(sequence)
-            raise
-        return self._stream(request)
+        sequence = CachedSequence(self.encode_prompt(prompt, parse_control_tokens))
+        return self.start(self.new_request(sequence, params, constraint, owns_sequence=True))
 
     def chat(
         self, messages: Sequence[Message], params: SamplingParams | None = None, constraint: object = None
@@ -177,7 +176,10 @@ class Engine:
 
     def session(self) -> Session:
         """Open an empty session."""
-        return Session(self, self._new_sequence([]))
+        sequence = CachedSequence()
+        with self._loop.lock:
+            self._cache.add(sequence)
+        return Session(self, sequence)
 
     def stats(self) -> EngineStats:
         """What the engine did since it started."""
@@ -221,17 +223,17 @@ class Engine:
         if isinstance(text, PromptText):
             return self._tokenizer.encode_prompt(text)
         if isinstance(text, str):
+            if has_surrogate(text):
+                raise ConfigError("The text holds half of a surrogate pair, which has no UTF-8 spelling. Replace it.")
             if text.endswith(" "):
                 raise ConfigError(
                     f"The text ends in a blank: {text[-40:]!r}. The tokenizer joins a blank with the word after it, "
                     "so the model would see a split it never saw. Strip it; a newline is fine."
                 )
             return self._tokenizer.encode(text, parse_control_tokens=parse_control_tokens)
+        if not isinstance(text, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may have no types
+            raise ConfigError(f"The prompt is {text!r}; it must be text, token ids, or what render_chat returns.")
         return self._checked_ids(text)
-
-    def encode_leftover(self, text: str) -> list[int]:
-        """Token ids of the text between the last kept token and a stop, which may end in anything."""
-        return self._tokenizer.encode(text)
 
     def encode_prompt(self, prompt: Prompt, parse_control_tokens: bool) -> list[int]:
         """Token ids of a whole prompt, which must not be empty."""
@@ -241,13 +243,32 @@ class Engine:
         return token_ids
 
     def new_request(
-        self, sequence: CachedSequence, params: SamplingParams | None, constraint: object, *, index: int = 0
+        self,
+        sequence: CachedSequence,
+        params: SamplingParams | None,
+        constraint: object,
+        *,
+        index: int = 0,
+        owns_sequence: bool = False,
     ) -> Request:
-        """Check and compile what is asked of `sequence`; `index` tells the `n` completions of a prompt apart."""
+        """Check and compile what is asked of `sequence`.
+
+        Args:
+            sequence: the tokens to generate after.
+            params: how to pick tokens; greedy by default.
+            constraint: see `generate`.
+            index: tells the `n` completions of a prompt apart.
+            owns_sequence: whether the sequence goes with the request.
+
+        Raises:
+            ConfigError, PromptTooLongError, ConstraintError: see `generate`.
+        """
         params = self._with_control_stops(params or SamplingParams())
         if index and params.seed is not None:
             params = replace(params, seed=params.seed + index)
         self._check_length(len(sequence), params)
+        for stop in params.stop_token_ids:
+            self._checked_ids(stop)
         state = None
         if constraint is not None:
             _check_constrained(params)
@@ -257,18 +278,23 @@ class Engine:
             sequence,
             params,
             self.vocabulary,
+            self._tokenizer.encode,
             state,
+            owns_sequence=owns_sequence,
             repetition_penalty=self._repetition_penalty if penalty is None else penalty,
         )
 
-    @contextmanager
-    def running(self, request: Request) -> Generator[Iterator[StreamDelta]]:
-        """Run a request while the block lasts; leaving the block early cancels it."""
-        self._loop.submit(request)
-        try:
-            yield request.deltas()
-        finally:
-            self._loop.abort(request)
+    def start(self, request: Request) -> DeltaStream:
+        """Run a request and return its deltas.
+
+        Raises:
+            RequestAbortedError: the engine is closed.
+        """
+        return DeltaStream(self._loop, request, keep_alive=self)
+
+    def is_running(self, request: Request) -> bool:
+        """Whether a request is waiting or running."""
+        return self._loop.holds(request)
 
     def fork_sequence(self, sequence: CachedSequence) -> CachedSequence:
         """Copy a sequence, sharing its full blocks."""
@@ -280,8 +306,10 @@ class Engine:
         with self._loop.lock:
             self._cache.truncate(sequence, num_tokens)
 
-    def remove_sequence(self, sequence: CachedSequence) -> None:
-        """Give a sequence's blocks back."""
+    def remove_sequence(self, sequence: CachedSequence, request: Request | None) -> None:
+        """Cancel the request that works on a sequence, if any, and give the sequence's blocks back."""
+        if request is not None:
+            self._loop.abort(request)
         with self._loop.lock:
             self._cache.remove(sequence)
 
@@ -300,17 +328,14 @@ class Engine:
     ) -> list[RequestOutput]:
         """Submit every completion of every prompt at once, then collect them in order."""
         num_completions = params.n if params is not None else 1
-        requests: list[Request] = []
-        try:
-            for token_ids in prompts:
-                for index in range(num_completions):
-                    sequence = self._new_sequence(list(token_ids))
-                    requests.append(self.new_request(sequence, params, constraint, index=index))
-            for request in requests:
-                self._loop.submit(request)
-            outputs = [_last_output(request) for request in requests]
-        finally:
-            self._end_all(requests)
+        requests = [
+            self.new_request(CachedSequence(list(ids)), params, constraint, index=index, owns_sequence=True)
+            for ids in prompts
+            for index in range(num_completions)
+        ]
+        with ExitStack() as stack:
+            streams = [stack.enter_context(self.start(request)) for request in requests]
+            outputs = [last_output(stream) for stream in streams]
         return [
             RequestOutput(
                 prompt_token_ids=tuple(token_ids),
@@ -318,24 +343,6 @@ class Engine:
             )
             for i, token_ids in enumerate(prompts)
         ]
-
-    def _end_all(self, requests: Sequence[Request]) -> None:
-        for request in requests:
-            self._loop.abort(request)
-            self.remove_sequence(request.sequence)
-
-    def _stream(self, request: Request) -> Iterator[StreamDelta]:
-        try:
-            with self.running(request) as deltas:
-                yield from deltas
-        finally:
-            self.remove_sequence(request.sequence)
-
-    def _new_sequence(self, token_ids: list[int]) -> CachedSequence:
-        sequence = CachedSequence(token_ids)
-        with self._loop.lock:
-            self._cache.add(sequence)
-        return sequence
 
     def _with_control_stops(self, params: SamplingParams) -> SamplingParams:
         """Let a stop that spells a control token match that token, which has no text of its own."""
@@ -353,9 +360,13 @@ class Engine:
     def _checked_ids(self, token_ids: Sequence[int]) -> list[int]:
         vocabulary = self.vocabulary
         for token_id in token_ids:
-            if not 0 <= token_id < vocabulary.num_logits or token_id in vocabulary.unused_ids:
+            if (
+                type(token_id) is not int
+                or not 0 <= token_id < vocabulary.num_logits
+                or token_id in vocabulary.unused_ids
+            ):
                 raise ConfigError(
-                    f"{token_id} is not a token id of {self.name}; ids go from 0 to {vocabulary.num_logits - 1}, "
+                    f"{token_id!r} is not a token id of {self.name}; ids go from 0 to {vocabulary.num_logits - 1}, "
                     f"{len(vocabulary.unused_ids)} of them unused."
                 )
         return list(token_ids)
@@ -363,7 +374,7 @@ class Engine:
 
 def _is_text_list(prompt: Prompt | list[str]) -> TypeIs[list[str]]:
     """Tell a list of texts from a single prompt."""
-    if isinstance(prompt, (str, PromptText)) or not any(isinstance(item, str) for item in prompt):
+    if not isinstance(prompt, list) or not any(isinstance(item, str) for item in prompt):
         return False
     if not all(isinstance(item, str) for item in prompt):
         raise ConfigError("A list of prompts must hold texts only; token ids make one prompt.")
@@ -378,10 +389,3 @@ def _check_constrained(params: SamplingParams) -> None:
     ):
         if is_set:
             raise ConfigError(f"{name} cannot be combined with a constraint: the constraint says where the text ends.")
-
-
-def _last_output(request: Request) -> StepOutput:
-    for delta in request.deltas():
-        if delta.output is not None:
-            return delta.output
-    raise AssertionError("a request ends with an output or an error")

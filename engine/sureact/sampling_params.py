@@ -95,6 +95,11 @@ def _require(holds: bool, name: str, value: object, allowed: str) -> None:
         raise ConfigError(f"{name} is {value!r}; it must be {allowed}.")
 
 
+def has_surrogate(text: str) -> bool:
+    """Whether a text holds half of a surrogate pair, which no tokenizer and no file can spell."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def _frozen_stops(stop: Stop) -> tuple[str | tuple[int, ...], ...]:
     """Bring every way of writing stops into one: texts, and tuples of token ids."""
     items = (stop,) if isinstance(stop, (str, int)) else tuple(stop)
@@ -106,5 +111,7 @@ def _frozen_stops(stop: Stop) -> tuple[str | tuple[int, ...], ...]:
             frozen.append((item,))
         else:
             frozen.append(tuple(item))
+        if isinstance(item, str):
+            _require(not has_surrogate(item), "stop", item, "text that UTF-8 can spell, without lone surrogates")
         _require(len(frozen[-1]) > 0, "stop", item, "texts or token-id sequences that are not empty")
     return tuple(frozen)

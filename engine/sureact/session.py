@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from sureact.errors import ConfigError, PromptTooLongError, SessionError
-from sureact.outputs import StepOutput, StreamDelta
+from sureact.outputs import StepOutput
+from sureact.stream import DeltaStream, last_output
 from sureact.tokens.chat_template import PromptText
 
 if TYPE_CHECKING:
-    from sureact.constraints.constraint import Constraint
     from sureact.engine import Engine
     from sureact.kv_cache.cached_sequence import CachedSequence
     from sureact.sampling_params import SamplingParams
@@ -29,8 +29,10 @@ class Session:
     def __init__(self, engine: Engine, sequence: CachedSequence) -> None:
         self._engine = engine
         self._sequence = sequence
+        self._request: Request | None = None
         self._is_closed = False
-        self._is_busy = False
+        # Two threads must not both find the session idle.
+        self._lock = threading.Lock()
 
     @property
     def token_ids(self) -> list[int]:
@@ -62,51 +64,55 @@ class Session:
             PromptTooLongError: the context is full.
             SessionError: the session is closed or generating.
         """
-        self._require_idle()
         token_ids = self._engine.encode(text, parse_control_tokens=parse_control_tokens)
-        total = len(self._sequence) + len(token_ids)
-        if total >= self._engine.context_len:
-            raise PromptTooLongError(
-                f"The session would hold {total:,} tokens; this engine takes {self._engine.context_len:,} including at "
-                "least one to generate. Truncate the session, or start the engine with a larger max_model_len."
-            )
-        self._sequence.token_ids += token_ids
+        with self._lock:
+            self._require_idle()
+            total = len(self._sequence) + len(token_ids)
+            if total >= self._engine.context_len:
+                raise PromptTooLongError(
+                    f"The session would hold {total:,} tokens; this engine takes {self._engine.context_len:,} with at "
+                    "least one to generate. Truncate the session, or start the engine with a larger max_model_len."
+                )
+            self._sequence.token_ids += token_ids
         return len(token_ids)
 
-    def generate(self, params: SamplingParams | None = None, constraint: Constraint | None = None) -> StepOutput:
+    def generate(self, params: SamplingParams | None = None, constraint: object = None) -> StepOutput:
         """Generate from the end of the context and keep what was generated in it.
 
         A stop cuts the context where it cuts the text (unless `include_stop`); end-of-sequence tokens do not stay.
 
         Args:
             params: how to pick tokens; greedy by default.
-            constraint: what the text must look like, or None.
+            constraint: a `Constraint`, a Python type or an outlines type that the text must match, or None.
 
         Raises:
             PromptTooLongError: context and `max_tokens` exceed the context length.
             ConstraintError: the constraint cannot be compiled, or the model cannot go on under it.
             SessionError: the session is empty, closed or generating.
         """
-        for delta in self.stream(params, constraint):
-            if delta.output is not None:
-                return delta.output
-        raise SessionError("The generation ended without a result; the engine was closed.")
+        with self.stream(params, constraint) as deltas:
+            return last_output(deltas)
 
-    def stream(
-        self, params: SamplingParams | None = None, constraint: Constraint | None = None
-    ) -> Iterator[StreamDelta]:
-        """Like `generate`, piece by piece. Closing the iterator cancels; what was generated stays in the context."""
-        self._require_idle()
-        if not self._sequence.token_ids:
-            raise SessionError("The session is empty. Append a prompt before generating.")
-        request = self._engine.new_request(self._sequence, params, constraint)
-        self._is_busy = True
-        return self._deltas(request)
+    def stream(self, params: SamplingParams | None = None, constraint: object = None) -> DeltaStream:
+        """Like `generate`, piece by piece. Closing the stream cancels; what was generated stays in the context.
+
+        Raises:
+            ConfigError: `n` is above 1: a session has one context. Fork it for more.
+        """
+        if params is not None and params.n != 1:
+            raise ConfigError(f"n is {params.n}; a session has one text. Fork it once per completion.")
+        with self._lock:
+            self._require_idle()
+            if not self._sequence.token_ids:
+                raise SessionError("The session is empty. Append a prompt before generating.")
+            self._request = self._engine.new_request(self._sequence, params, constraint)
+            return self._engine.start(self._request)
 
     def fork(self) -> Session:
         """Return a session with the same context that goes its own way; full cache blocks are shared."""
-        self._require_idle()
-        return Session(self._engine, self._engine.fork_sequence(self._sequence))
+        with self._lock:
+            self._require_idle()
+            return Session(self._engine, self._engine.fork_sequence(self._sequence))
 
     def truncate(self, num_tokens: int) -> None:
         """Keep the first `num_tokens` tokens.
@@ -114,16 +120,18 @@ class Session:
         Raises:
             ConfigError: `num_tokens` is negative or more than there are.
         """
-        self._require_idle()
-        if not 0 <= num_tokens <= len(self._sequence):
-            raise ConfigError(f"num_tokens is {num_tokens}; the session holds {len(self._sequence)} tokens.")
-        self._engine.truncate_sequence(self._sequence, num_tokens)
+        with self._lock:
+            self._require_idle()
+            if not 0 <= num_tokens <= len(self._sequence):
+                raise ConfigError(f"num_tokens is {num_tokens}; the session holds {len(self._sequence)} tokens.")
+            self._engine.truncate_sequence(self._sequence, num_tokens)
 
     def close(self) -> None:
-        """Give the cache blocks back. A closed session refuses everything but `close`."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._engine.remove_sequence(self._sequence)
+        """Cancel what runs and give the cache blocks back. A closed session refuses everything but `close`."""
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._engine.remove_sequence(self._sequence, self._request)
 
     def __enter__(self) -> Self:
         """Enter a `with` block that closes the session."""
@@ -135,25 +143,8 @@ class Session:
         """Close the session."""
         self.close()
 
-    def _deltas(self, request: Request) -> Iterator[StreamDelta]:
-        try:
-            with self._engine.running(request) as deltas:
-                for delta in deltas:
-                    yield self._with_leftover(request, delta) if delta.output is not None else delta
-        finally:
-            self._is_busy = False
-
-    def _with_leftover(self, request: Request, delta: StreamDelta) -> StreamDelta:
-        """Append the text between the last kept token and the cut, and add its ids to the output."""
-        assert delta.output is not None
-        if request.finished is None or not request.finished.leftover:
-            return delta
-        leftover_ids = self._engine.encode_leftover(request.finished.leftover)
-        self._sequence.token_ids += leftover_ids
-        return replace(delta, output=replace(delta.output, token_ids=(*delta.output.token_ids, *leftover_ids)))
-
     def _require_idle(self) -> None:
         if self._is_closed:
             raise SessionError("The session is closed. Open a new one with Engine.session().")
-        if self._is_busy:
+        if self._request is not None and self._engine.is_running(self._request):
             raise SessionError("The session is generating. Finish or close its stream first, or fork() the session.")

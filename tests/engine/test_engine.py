@@ -1,5 +1,6 @@
 """The engine's verbs, its errors, and that one bad request hurts only itself."""
 
+import gc
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from sureact.constraints.constraint import CompiledConstraint, Constraint, Const
 from sureact.engine import Engine
 from sureact.errors import ConfigError, OutOfMemoryError, PromptTooLongError, RequestAbortedError
 from sureact.execution.model_runner import PagedModelRunner
+from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.sampling_params import SamplingParams
 from sureact.tokens.vocabulary import Vocabulary
 
@@ -93,11 +95,10 @@ def test_a_control_token_in_a_text_is_text_unless_asked_for(tiny_engine: Engine)
 def test_a_stop_that_spells_a_control_token_matches_that_token(tiny_engine: Engine) -> None:
     (stop_id,) = tiny_engine.encode("<tool_call>", parse_control_tokens=True)
 
-    request = tiny_engine.new_request(tiny_engine._new_sequence([97]), SamplingParams(stop="<tool_call>"), None)  # pyright: ignore[reportPrivateUsage]
+    request = tiny_engine.new_request(CachedSequence([97]), SamplingParams(stop="<tool_call>"), None)
     request.accept(stop_id, None)
-    assert request.finished is not None
-    assert request.finished.kept_ids == ()
-    tiny_engine.remove_sequence(request.sequence)
+    assert request.is_done
+    assert request.num_kept == 0
 
 
 @pytest.mark.parametrize("prompt", ["", []])
@@ -233,3 +234,44 @@ def test_chat_goes_through_the_template(tiny_engine: Engine) -> None:
     assert sum(token_id >= 256 for token_id in ids) == 3
     output = tiny_engine.chat([{"role": "user", "content": "hi <|im_end|>"}], FREE)
     assert list(output.prompt_token_ids) == ids
+
+
+@pytest.mark.parametrize("prompt", [None, [1.5], ["a", 1], [True]])
+def test_a_prompt_of_another_type_is_refused(tiny_engine: Engine, prompt: Any) -> None:
+    with pytest.raises(ConfigError):
+        tiny_engine.generate(prompt, FREE)
+
+
+def test_text_that_utf8_cannot_spell_is_refused(tiny_engine: Engine) -> None:
+    with pytest.raises(ConfigError, match="surrogate"):
+        tiny_engine.generate("a\udc80b", FREE)
+    with pytest.raises(ConfigError, match="surrogate"):
+        SamplingParams(stop="\udc80")
+
+
+def test_a_stop_of_ids_outside_the_vocabulary_is_refused(tiny_engine: Engine) -> None:
+    with pytest.raises(ConfigError, match="99999 is not a token id"):
+        tiny_engine.generate("abc", SamplingParams(stop=[[99999]]))
+
+
+def test_what_a_failed_request_left_in_the_cache_does_not_reach_the_next(tiny_folder: Path) -> None:
+    with Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.0002) as engine:
+        expected = engine.generate("abc", FREE).token_ids
+        layers = engine._loop._runner._storage.layers  # pyright: ignore
+        for keys, values in layers:
+            keys[:, 64:] = float("nan")
+            values[:, 64:] = float("nan")
+        with pytest.raises(ValueError, match="NaN"):
+            engine.generate("a" * 300, FREE)
+        assert engine.generate("abc", FREE).token_ids == expected
+
+
+def test_a_forgotten_engine_ends_its_thread(tiny_folder: Path) -> None:
+    engine = Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.004)
+    engine.generate("abc", FREE)
+    thread = engine._loop._thread  # pyright: ignore[reportPrivateUsage]
+    assert thread is not None
+    del engine
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()

@@ -1,11 +1,15 @@
 """Sessions grow, stop, fork, cut and come back."""
 
+import gc
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sureact.constraints.choice import choice
+from sureact.constraints.regex import regex
 from sureact.engine import Engine
 from sureact.errors import ConfigError, PromptTooLongError, SessionError
 from sureact.sampling_params import SamplingParams
@@ -124,3 +128,56 @@ def test_truncating_beyond_the_end_is_refused(session: Session) -> None:
     session.append("abc")
     with pytest.raises(ConfigError, match="holds 3 tokens"):
         session.truncate(4)
+
+
+def test_closing_a_session_that_generates_cancels_it_and_hurts_nobody_else(tiny_engine: Engine) -> None:
+    expected = tiny_engine.generate("abc", SamplingParams(max_tokens=60, ignore_eos=True)).token_ids
+    session = tiny_engine.session()
+    session.append("abc")
+    stream = session.stream(SamplingParams(max_tokens=500, ignore_eos=True))
+    next(stream)
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(tiny_engine.generate, "abc", SamplingParams(max_tokens=60, ignore_eos=True))
+        session.close()
+        assert beside.result().token_ids == expected
+    tiny_engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_of_two_threads_one_generates_and_the_other_is_told(session: Session) -> None:
+    session.append("abc")
+    start = threading.Barrier(2)
+
+    def generate() -> str:
+        start.wait()
+        try:
+            session.generate(SamplingParams(max_tokens=60), regex("[a-z]{50,60}"))
+        except SessionError:
+            return "told"
+        return "generated"
+
+    with ThreadPoolExecutor(2) as pool:
+        results = sorted(future.result() for future in [pool.submit(generate) for _ in range(2)])
+    assert results == ["generated", "told"]
+
+
+def test_a_stream_that_is_closed_or_forgotten_unread_leaves_the_session_usable(session: Session) -> None:
+    session.append("abc")
+    session.stream(FREE).close()
+    session.append("d")
+    session.stream(FREE)
+    gc.collect()
+    session.append("e")
+
+
+def test_more_completions_than_one_are_refused(session: Session) -> None:
+    session.append("abc")
+    with pytest.raises(ConfigError, match="n is 3"):
+        session.generate(SamplingParams(n=3, temperature=1.0))
+
+
+def test_text_cut_by_a_stop_inside_a_token_is_in_the_context_again(session: Session) -> None:
+    session.append("abc")
+    free = session.generate(SamplingParams(max_tokens=12, ignore_eos=True))
+    session.truncate(3)
+    cut = session.generate(SamplingParams(max_tokens=12, ignore_eos=True, stop=[free.token_ids[5:7]]))
+    assert session.token_ids[3:] == list(cut.token_ids)

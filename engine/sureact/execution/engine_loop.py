@@ -4,7 +4,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from sureact.errors import OutOfMemoryError, RequestAbortedError
+from sureact.errors import InternalError, OutOfMemoryError, RequestAbortedError
 from sureact.execution.cpu_runtime import release_thread_pool
 from sureact.execution.model_runner import ModelRunner
 from sureact.execution.sampler import PickedToken, Sampler
@@ -46,8 +46,8 @@ class EngineLoop:
     def __init__(self, scheduler: Scheduler, runner: ModelRunner, sampler: Sampler, cache: PagedCache) -> None:
         self.lock = threading.RLock()
         self._scheduler = scheduler
-        self._runner = runner
-        self._sampler = sampler
+        self._runner: ModelRunner | None = runner
+        self._sampler: Sampler | None = sampler
         self._cache = cache
         self._stats = EngineStats()
         self._wake = threading.Condition(self.lock)
@@ -67,6 +67,11 @@ class EngineLoop:
                 kv_blocks_total=total,
             )
 
+    def holds(self, request: Request) -> bool:
+        """Whether the request is waiting or running."""
+        with self.lock:
+            return self._scheduler.holds(request)
+
     def submit(self, request: Request) -> None:
         """Queue a request.
 
@@ -77,6 +82,8 @@ class EngineLoop:
             if self._is_closed:
                 raise _closed()
             release_thread_pool()
+            if request.owns_sequence:
+                self._cache.add(request.sequence)
             self._scheduler.add(request)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="sureact-engine", daemon=True)
@@ -84,9 +91,15 @@ class EngineLoop:
             self._wake.notify()
 
     def abort(self, request: Request) -> None:
-        """End a request where it stands; return when its memory is free, which is after the step that runs now."""
+        """End a request where it stands; return when its memory is free, which is after the step that runs now.
+
+        On the engine's own thread, where the garbage collector may close a forgotten stream, it cannot wait: the
+        request ends with the step.
+        """
         with self._wake:
             request.is_abort_wanted = True
+            if threading.current_thread() is self._thread:
+                return
             if not self._is_stepping:
                 self._drop_aborted()
             while self._scheduler.holds(request):
@@ -99,11 +112,10 @@ class EngineLoop:
             self._wake.notify_all()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        with self.lock:
-            for request in self._scheduler.requests():
-                request.fail(_closed())
-                self._retire(request)
-            self._wake.notify_all()
+        with self._wake:
+            self._fail_all(_closed())
+            self._runner = None
+            self._sampler = None
 
     def step(self) -> bool:
         """Run one step if there is work.
@@ -128,6 +140,17 @@ class EngineLoop:
         return True
 
     def _run(self) -> None:
+        try:
+            self._run_until_closed()
+        except BaseException as error:  # whoever waits must learn that nobody will answer
+            failed = InternalError(f"The engine stopped: {type(error).__name__}: {error}. Please report it.")
+            failed.__cause__ = error
+            with self._wake:
+                self._is_closed = True
+                self._is_stepping = False
+                self._fail_all(failed)
+
+    def _run_until_closed(self) -> None:
         while True:
             with self._wake:
                 while not self._scheduler.has_work and not self._is_closed:
@@ -139,6 +162,8 @@ class EngineLoop:
 
     def _compute(self, batch: Batch) -> list[PickedToken | Exception | None]:
         """Run the pass and pick tokens: one result per entry, None where the prompt goes on."""
+        assert self._runner is not None, "a closed loop takes no step"
+        assert self._sampler is not None, "a closed loop takes no step"
         ending = [entry.request for entry in batch.entries if entry.is_last_chunk]
         try:
             picked = iter(self._sampler.pick(self._runner.run(batch), ending))
@@ -150,6 +175,8 @@ class EngineLoop:
         request = entry.request
         if isinstance(token, Exception):
             request.fail(token)
+            if self._runner is not None:
+                self._runner.clear_blocks(request.sequence.block_table)
         else:
             request.sequence.num_cached = entry.end
             if token is not None:
@@ -163,6 +190,12 @@ class EngineLoop:
         except Exception as error:  # a constraint that raises ends its own request only
             request.fail(error)
 
+    def _fail_all(self, error: Exception) -> None:
+        for request in self._scheduler.requests():
+            request.fail(error)
+            self._retire(request)
+        self._wake.notify_all()
+
     def _drop_aborted(self) -> None:
         for request in self._scheduler.requests():
             if request.is_abort_wanted:
@@ -172,9 +205,11 @@ class EngineLoop:
 
     def _retire(self, request: Request) -> None:
         """Cut a finished request's sequence to what remains of its text and give back what it does not need."""
-        num_kept = len(request.finished.kept_ids) if request.finished is not None else 0
-        self._cache.truncate(request.sequence, request.num_prompt_tokens + num_kept)
+        self._cache.truncate(request.sequence, request.num_prompt_tokens + request.num_kept)
+        request.sequence.token_ids += request.leftover_ids
         self._scheduler.remove(request)
+        if request.owns_sequence:
+            self._cache.remove(request.sequence)
         request.retire()
         stats = self._stats
         self._stats = replace(

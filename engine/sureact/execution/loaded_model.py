@@ -22,7 +22,7 @@ from sureact.execution.settings import (
     resolve_dtype,
     resolve_quantization,
 )
-from sureact.execution.transformers_runner import TransformersRunner
+from sureact.execution.transformers_runner import TransformersRunner, foreign_kv_shape
 from sureact.kv_cache.paged_cache import PagedCache
 from sureact.kv_cache.storage import KVStorage
 from sureact.models.registry import build_model
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
+
+OFFLOAD_SHARE = 0.7
+"""Share of the free memory that the slow path's weights may take; the rest of them stays on disk."""
 
 PREFILL_CHUNK_LENS: dict[Determinism, int] = {"strict": 256, "fast": 1024}
 
@@ -165,15 +168,11 @@ def _load_foreign(folder: Path, config: EngineConfig, device: torch.device, reas
             f"{reason} Use quantization='none'."
         )
     dtype = resolve_dtype(config.dtype, "none")
-    model = load_transformers_model(folder, dtype=dtype, device_map="auto" if device.type == "cuda" else str(device))
-    text_config = model.config.get_text_config()
-    num_q_heads = text_config.num_attention_heads
-    shape = KVShape(
-        num_layers=text_config.num_hidden_layers,
-        num_kv_heads=getattr(text_config, "num_key_value_heads", None) or num_q_heads,
-        head_dim=getattr(text_config, "head_dim", None) or text_config.hidden_size // num_q_heads,
-        max_position_embeddings=text_config.max_position_embeddings,
+    shape = foreign_kv_shape(folder, config.max_model_len)
+    max_memory: dict[int | str, int] | None = (
+        {"cpu": int(free_bytes(device) * OFFLOAD_SHARE)} if device.type == "cpu" else None
     )
+    model = load_transformers_model(folder, dtype=dtype, device_map="auto", max_memory=max_memory)
     return _Parts(
         architecture=type(model).__name__,
         quantization="none",

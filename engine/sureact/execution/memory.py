@@ -1,5 +1,6 @@
 """How much memory weights and cache may take, and errors with numbers when it is too little."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import torch
 from sureact.config import BLOCK_SIZE, EngineConfig, Quantization
 from sureact.errors import ConfigError, OutOfMemoryError
 from sureact.kv_cache.storage import KVStorage
+from sureact.weights.checkpoint import Checkpoint
 
 BITS_PER_WEIGHT = {"int8": 8, "int4": 5}
 """Bits a weight takes; int4 with its scale and zero per group of 32."""
@@ -43,10 +45,15 @@ def free_bytes(device: torch.device) -> int:
 
 
 def weight_bytes(folder: Path, quantization: Quantization, dtype: torch.dtype) -> int:
-    """Estimate the memory that the weights of a checkpoint of 16-bit files take once loaded."""
-    file_bytes = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    scale = dtype.itemsize / 2 if quantization == "none" else BITS_PER_WEIGHT[quantization] / 16
-    return int(file_bytes * scale)
+    """Estimate the memory that the weights of a checkpoint take once loaded.
+
+    Raises:
+        CheckpointError: the files cannot be read.
+    """
+    checkpoint = Checkpoint(folder)
+    num_weights = sum(math.prod(checkpoint.shape(name)) for name in checkpoint.names)
+    bits = 8 * dtype.itemsize if quantization == "none" else BITS_PER_WEIGHT[quantization]
+    return num_weights * bits // 8
 
 
 def cache_size(config: EngineConfig, dtype: torch.dtype, device: torch.device, shape: KVShape) -> CacheSize:
@@ -70,6 +77,11 @@ def cache_size(config: EngineConfig, dtype: torch.dtype, device: torch.device, s
     blocks_per_context = -(-wanted_len // BLOCK_SIZE)
     if config.kv_cache_gb is not None:
         budget = int(config.kv_cache_gb * GIGABYTE)
+        if budget > free_bytes(device):
+            raise OutOfMemoryError(
+                f"kv_cache_gb={config.kv_cache_gb} is more than the {free_bytes(device) / GIGABYTE:.1f} GB that are "
+                f"free on {device}. Lower it, or leave it out."
+            )
     else:
         share = 0.9 if device.type == "cuda" else 0.25
         budget = min(int(free_bytes(device) * share), blocks_per_context * 16 * block_bytes)

@@ -27,6 +27,9 @@ class ModelRunner(ABC):
             `[rows, num_logits]`, float32: one row per entry that reaches its sequence's end, in order.
         """
 
+    def clear_blocks(self, blocks: Sequence[int]) -> None:  # noqa: B027  most runners keep nothing in blocks
+        """Overwrite what a failed request left in cache blocks, which may be infinite or NaN."""
+
 
 class PagedModelRunner(ModelRunner):
     """Runs our own models over the paged cache."""
@@ -53,6 +56,12 @@ class PagedModelRunner(ModelRunner):
         if not last_rows:
             return hidden.new_empty((0, self._model.config.vocab_size), dtype=torch.float32)
         return self._model.logits(hidden if len(last_rows) == len(hidden) else hidden[last_rows])
+
+    def clear_blocks(self, blocks: Sequence[int]) -> None:
+        """Zero the blocks in every layer: attention multiplies unused slots by 0, and 0 times NaN is NaN."""
+        for key_cache, value_cache in self._storage.layers:
+            key_cache[list(blocks)] = 0
+            value_cache[list(blocks)] = 0
 
     def _attention_metadata(self, batch: Batch) -> AttentionMetadata:
         positions: list[int] = []

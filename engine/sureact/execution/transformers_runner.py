@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary
 
 import torch
 
+from sureact.errors import UnsupportedModelError
+from sureact.execution.memory import KVShape
 from sureact.execution.model_runner import ModelRunner
 from sureact.kv_cache.cached_sequence import CachedSequence
 
@@ -16,6 +19,37 @@ if TYPE_CHECKING:
     from transformers.cache_utils import DynamicCache
 
     from sureact.scheduling.batch import Batch, ScheduledRequest
+
+
+def foreign_kv_shape(folder: Path, max_model_len: int | None) -> KVShape:
+    """Read from any config what the cache is sized by; where a model keeps no keys and values, one head stands in.
+
+    Raises:
+        UnsupportedModelError: transformers does not know the architecture, or nothing says how long a context may be.
+    """
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (ValueError, KeyError, OSError) as error:
+        raise UnsupportedModelError(f"transformers cannot read the config in {folder}: {error}") from error
+    text = config.get_text_config()
+
+    def first(*names: str) -> int | None:
+        return next((value for name in names if isinstance(value := getattr(text, name, None), int)), None)
+
+    longest = first("max_position_embeddings", "n_positions", "max_seq_len", "seq_length") or max_model_len
+    if longest is None:
+        raise UnsupportedModelError(
+            f"The config of {type(config).__name__} does not say how long a context may be. Give max_model_len."
+        )
+    num_heads = first("num_attention_heads", "n_head", "num_heads") or 1
+    return KVShape(
+        num_layers=first("num_hidden_layers", "n_layer", "num_layers") or 1,
+        num_kv_heads=first("num_key_value_heads") or num_heads,
+        head_dim=first("head_dim") or (first("hidden_size", "n_embd", "d_model") or num_heads) // num_heads,
+        max_position_embeddings=longest,
+    )
 
 
 class TransformersRunner(ModelRunner):

@@ -1,5 +1,8 @@
 """The tensors that hold keys and values."""
 
+import math
+
+import numpy as np
 import torch
 
 
@@ -19,11 +22,7 @@ class KVStorage:
     ) -> None:
         """Reserve the memory; on a CPU the system commits it only as blocks are written."""
         shape = (num_blocks, block_size, num_kv_heads, head_dim)
-        # Zeros, not empty: attention multiplies unused slots by 0, and 0 times NaN is NaN.
-        self.layers = [
-            (torch.zeros(shape, dtype=dtype, device=device), torch.zeros(shape, dtype=dtype, device=device))
-            for _ in range(num_layers)
-        ]
+        self.layers = [(_zeros(shape, dtype, device), _zeros(shape, dtype, device)) for _ in range(num_layers)]
 
     @staticmethod
     def bytes_per_block(
@@ -31,3 +30,14 @@ class KVStorage:
     ) -> int:
         """Bytes of one block over all layers."""
         return 2 * num_layers * num_kv_heads * block_size * head_dim * dtype.itemsize
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return zeros, since attention multiplies unused slots by 0, and 0 times NaN is NaN.
+
+    On a CPU numpy asks the system for pages that are zero without being written; torch would write them all.
+    """
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    num_bytes = math.prod(shape) * dtype.itemsize
+    return torch.from_numpy(np.zeros(num_bytes, dtype=np.uint8)).view(dtype).view(shape)

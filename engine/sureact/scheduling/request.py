@@ -1,7 +1,7 @@
 """One prompt being generated: from admission to the last token, and the way its text travels to the caller."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
@@ -29,12 +29,19 @@ class Request:
     sequence: CachedSequence
     params: SamplingParams
     vocabulary: Vocabulary
+    encode: Callable[[str], Sequence[int]]
+    """Tokenizes the text between the last kept token and a stop."""
     constraint: ConstraintState | None = None
     repetition_penalty: float = 1.0
+    owns_sequence: bool = False
+    """Whether the sequence goes with the request; a session keeps its own."""
     num_prompt_tokens: int = 0
     num_cached_at_start: int = 0
     seconds: Seconds = field(default_factory=Seconds)
-    finished: FinishedText | None = None
+    num_kept: int = 0
+    """Generated tokens that stay in the context, once the request is done."""
+    leftover_ids: tuple[int, ...] = ()
+    """Tokens of the text between the last kept one and a stop, once the request is done."""
     is_done: bool = False
     is_abort_wanted: bool = False
     draws: random.Random = field(init=False)
@@ -132,10 +139,12 @@ class Request:
         text: str = "",
         drop_last_token: bool = False,
     ) -> None:
-        self.finished, rest = self._text.finish(drop_last_token=drop_last_token)
+        finished, rest = self._text.finish(drop_last_token=drop_last_token)
         self.is_done = True
+        self.num_kept = len(finished.kept_ids)
+        self.leftover_ids = tuple(self.encode(finished.leftover)) if finished.leftover else ()
         last_ids = tuple(self.generated_ids[-1:])
-        output = self._output(reason, stop_reason, self.finished)
+        output = self._output(reason, stop_reason, finished)
         self._last_delta = StreamDelta(text=text + rest, token_ids=last_ids, output=output)
 
     def _output(
@@ -143,7 +152,7 @@ class Request:
     ) -> StepOutput:
         return StepOutput(
             text=finished.text,
-            token_ids=finished.kept_ids,
+            token_ids=(*finished.kept_ids, *self.leftover_ids),
             finish_reason=reason,
             stop_reason=stop_reason,
             usage=TokenUsage(

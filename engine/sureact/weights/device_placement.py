@@ -30,7 +30,11 @@ def native_support(folder: Path) -> str | None:
 
 
 def load_transformers_model(
-    folder: Path, *, dtype: torch.dtype, device_map: str | dict[str, str | int]
+    folder: Path,
+    *,
+    dtype: torch.dtype,
+    device_map: str | dict[str, str | int],
+    max_memory: dict[int | str, int] | None = None,
 ) -> PreTrainedModel:
     """Load a model with transformers, spread by accelerate over devices, memory and disk. Slow to run.
 
@@ -40,6 +44,7 @@ def load_transformers_model(
         folder: holds config.json and safetensors files.
         dtype: of the weights; a checkpoint's own quantization outranks it.
         device_map: "auto", a device for everything, or a device per module.
+        max_memory: bytes per device that "auto" may fill; None lets accelerate measure.
 
     Raises:
         UnsupportedModelError: the checkpoint needs code of its own, transformers does not know the architecture, or a
@@ -57,6 +62,7 @@ def load_transformers_model(
             folder,
             dtype=dtype,
             device_map=device_map,
+            max_memory=max_memory,
             offload_folder=folder / "offload",
             local_files_only=True,
             trust_remote_code=False,
@@ -64,5 +70,5 @@ def load_transformers_model(
         ).eval()
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"transformers cannot read the weights in {folder}: {error}") from error
-    except (ValueError, KeyError, ImportError) as error:
+    except (ValueError, KeyError, ImportError, RuntimeError) as error:
         raise UnsupportedModelError(f"transformers cannot load {name} from {folder}: {error}") from error

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from sureact.config import EngineConfig
 from sureact.errors import ConfigError, OutOfMemoryError
@@ -44,11 +45,17 @@ def test_less_than_one_block_is_refused() -> None:
 
 
 def test_weights_are_estimated_from_the_files(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"x" * 1600)
+    save_file({"a": torch.zeros(20, 30), "b": torch.zeros(200)}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text("{}")
     assert weight_bytes(tmp_path, "none", torch.bfloat16) == 1600
     assert weight_bytes(tmp_path, "none", torch.float32) == 3200
     assert weight_bytes(tmp_path, "int8", torch.bfloat16) == 800
     assert weight_bytes(tmp_path, "int4", torch.bfloat16) == 500
+
+
+def test_a_budget_beyond_the_free_memory_is_refused_with_both() -> None:
+    with pytest.raises(OutOfMemoryError, match=r"kv_cache_gb=1000000.*GB that are free"):
+        size(kv_cache_gb=1_000_000)
 
 
 def test_some_memory_is_free() -> None:

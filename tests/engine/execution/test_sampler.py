@@ -20,7 +20,7 @@ VOCABULARY = Vocabulary(
 
 def request_with(prompt: list[int] | None = None, **settings: Any) -> Request:
     params = SamplingParams(**settings)
-    return Request(CachedSequence(prompt or [0]), params, VOCABULARY)
+    return Request(CachedSequence(prompt or [0]), params, VOCABULARY, str.encode)
 
 
 def pick(logits: list[float], request: Request) -> PickedToken:

@@ -15,7 +15,7 @@ VOCABULARY = Vocabulary(
 
 
 def request_of(num_tokens: int) -> Request:
-    return Request(CachedSequence([0] * num_tokens), SamplingParams(), VOCABULARY)
+    return Request(CachedSequence([0] * num_tokens), SamplingParams(), VOCABULARY, str.encode)
 
 
 def test_the_stretch_that_reaches_the_end_is_the_last_chunk() -> None:

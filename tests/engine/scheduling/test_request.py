@@ -24,7 +24,7 @@ VOCABULARY = Vocabulary(
 
 def finished(token_ids: list[int], **settings: Any) -> StepOutput:
     """Feed tokens until the request is done; return its output."""
-    request = Request(CachedSequence([0, 1]), SamplingParams(**settings), VOCABULARY)
+    request = Request(CachedSequence([0, 1]), SamplingParams(**settings), VOCABULARY, str.encode)
     for token_id in token_ids:
         request.accept(token_id, None)
         if request.is_done:
@@ -64,7 +64,7 @@ def test_a_stop_in_the_last_token_of_the_budget_is_a_stop() -> None:
 
 
 def test_an_abort_keeps_what_came() -> None:
-    request = Request(CachedSequence([0]), SamplingParams(), VOCABULARY)
+    request = Request(CachedSequence([0]), SamplingParams(), VOCABULARY, str.encode)
     request.accept(1, None)
     request.abort()
     request.retire()
@@ -74,7 +74,7 @@ def test_an_abort_keeps_what_came() -> None:
 
 
 def test_an_error_reaches_the_reader_after_the_text_before_it() -> None:
-    request = Request(CachedSequence([0]), SamplingParams(), VOCABULARY)
+    request = Request(CachedSequence([0]), SamplingParams(), VOCABULARY, str.encode)
     request.accept(1, None)
     request.fail(ConstraintStateError("no token is legal"))
     request.retire()
@@ -85,6 +85,6 @@ def test_an_error_reaches_the_reader_after_the_text_before_it() -> None:
 
 
 def test_the_prompt_is_never_scanned_for_stops() -> None:
-    request = Request(CachedSequence([1, 2]), SamplingParams(stop="bc"), VOCABULARY)
+    request = Request(CachedSequence([1, 2]), SamplingParams(stop="bc"), VOCABULARY, str.encode)
     request.accept(0, None)
     assert not request.is_done

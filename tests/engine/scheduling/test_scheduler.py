@@ -29,7 +29,7 @@ class Bench:
     def add(self, num_tokens: int, max_tokens: int = 2) -> Request:
         sequence = CachedSequence([97] * num_tokens)
         self.cache.add(sequence)
-        request = Request(sequence, SamplingParams(max_tokens=max_tokens), VOCABULARY)
+        request = Request(sequence, SamplingParams(max_tokens=max_tokens), VOCABULARY, str.encode)
         self.scheduler.add(request)
         return request
 

@@ -1,0 +1,77 @@
+"""A generation read piece by piece."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from sureact.errors import RequestAbortedError
+from sureact.execution.engine_loop import EngineLoop
+from sureact.outputs import StepOutput, StreamDelta
+from sureact.scheduling.request import Request
+
+
+class DeltaStream(Iterator[StreamDelta]):
+    """The deltas of a running request. Closing it, leaving its `with` block or forgetting it cancels the request."""
+
+    def __init__(self, loop: EngineLoop, request: Request, *, keep_alive: object) -> None:
+        """Start the request; it runs whether or not anybody reads.
+
+        Args:
+            loop: runs it.
+            request: not submitted yet.
+            keep_alive: the engine, which must not be closed as forgotten while the stream is read.
+        """
+        self._keep_alive = keep_alive
+        self._loop = loop
+        self._request = request
+        self._deltas: Iterator[StreamDelta] = request.deltas()
+        loop.submit(request)
+
+    def __iter__(self) -> Self:
+        """Return the stream itself."""
+        return self
+
+    def __next__(self) -> StreamDelta:
+        """Wait for the next delta.
+
+        Raises:
+            SureactError: the request failed.
+            StopIteration: the last delta was read, or the stream was closed.
+        """
+        try:
+            return next(self._deltas)
+        except BaseException:  # an interrupt too must free the request
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Cancel the request if it still runs. What was generated stays in a session's context."""
+        self._deltas = iter(())
+        self._loop.abort(self._request)
+
+    def __enter__(self) -> Self:
+        """Enter a `with` block that closes the stream."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the stream."""
+        self.close()
+
+    def __del__(self) -> None:
+        """Cancel a request that nobody will read."""
+        if hasattr(self, "_deltas"):
+            self.close()
+
+
+def last_output(deltas: Iterator[StreamDelta]) -> StepOutput:
+    """Read a stream to its end and return the output.
+
+    Raises:
+        SureactError: the request failed.
+    """
+    for delta in deltas:
+        if delta.output is not None:
+            return delta.output
+    raise RequestAbortedError("The stream was closed before its text ended.")
