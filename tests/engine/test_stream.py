@@ -20,9 +20,10 @@ def test_a_closed_stream_ends_and_may_be_closed_again(tiny_engine: Engine) -> No
 
 
 def test_leaving_the_block_cancels(tiny_engine: Engine) -> None:
+    used = tiny_engine.stats().kv_blocks_used
     with tiny_engine.stream("abc", LONG) as stream:
         next(stream)
-    assert tiny_engine.stats().kv_blocks_used == 0
+    assert tiny_engine.stats().kv_blocks_used == used
 
 
 def test_the_last_delta_carries_the_whole_text(tiny_engine: Engine) -> None:

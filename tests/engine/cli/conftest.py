@@ -1,6 +1,7 @@
 """A store of its own for every test, and a model that the commands can load in an instant."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -50,6 +51,12 @@ def start() -> Callable[[Sequence[str]], "subprocess.Popen[str]"]:
             text=True,
             errors="replace",
             env=os.environ | {"OMP_NUM_THREADS": "1"},
+            # A test run in the background of a shell ignores Ctrl-C, and its children would inherit that.
+            preexec_fn=_heed_interrupts,  # noqa: PLW1509  the child starts no thread before it runs
         )
 
     return start_process
+
+
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -46,7 +46,8 @@ def test_decoding_reads_every_matrix_and_the_context(tiny_engine: Engine) -> Non
 
 def test_prefill_reads_the_matrices_once_per_chunk(tiny_engine: Engine) -> None:
     measured = measure_prefill(tiny_engine, prompt_len=600, repeats=1)
-    assert measured.bytes_per_token == 4 * MATRIX_WEIGHTS * 2 / 600 + KV_BYTES_PER_TOKEN
+    assert tiny_engine.config.prefill_chunk_len == 256
+    assert measured.bytes_per_token == 4 * MATRIX_WEIGHTS * 3 / 600 + KV_BYTES_PER_TOKEN
     assert measured.num_tokens == 600
 
 
