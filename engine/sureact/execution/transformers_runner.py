@@ -74,10 +74,9 @@ class TransformersRunner(ModelRunner):
     @torch.inference_mode()
     def run(self, batch: Batch) -> torch.Tensor:
         """Run the entries one by one."""
-        rows = [self._run_entry(entry) for entry in batch.entries]
-        return torch.cat(
-            [row for row, entry in zip(rows, batch.entries, strict=True) if entry.is_last_chunk] or rows[:0]
-        )
+        rows = [(self._run_entry(entry), entry.is_last_chunk) for entry in batch.entries]
+        none = rows[0][0][:0]
+        return torch.cat([none, *(row for row, is_last_chunk in rows if is_last_chunk)])
 
     def _run_entry(self, entry: ScheduledRequest) -> torch.Tensor:
         """Compute what the model's cache lacks of the entry's tokens; return the last token's logits `[1, n]`."""

@@ -121,14 +121,17 @@ def without_tokens(spec: Mapping[str, object], token_ids: frozenset[int]) -> dic
 
 def _write_model(gguf_path: Path, folder: Path) -> None:
     import torch
-    from safetensors.torch import save_model
+    from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM
 
     model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
         gguf_path.parent, gguf_file=gguf_path.name, dtype=torch.bfloat16, local_files_only=True
     )
-    # save_pretrained refuses what came from GGUF. save_model leaves out the second name of a tied head.
-    save_model(model, str(folder / "model.safetensors"), metadata={"format": "pt"})
+    # save_pretrained refuses what came from GGUF.
+    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    if model.config.tie_word_embeddings:
+        tensors.pop("lm_head.weight", None)  # the embedding under a second name
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     config = model.config.to_dict()
     config.pop("quantization_config", None)
     config |= {"architectures": [type(model).__name__], "dtype": "bfloat16"}

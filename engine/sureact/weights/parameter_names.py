@@ -51,7 +51,10 @@ def map_parameters(config: ModelConfig, checkpoint: Checkpoint) -> dict[str, Par
     names = checkpoint.names
     prefix = next((p for p in _PREFIXES if f"{p}embed_tokens.weight" in names), "model.")
     head = next((name for name in ("language_model.lm_head.weight",) if name in names), "lm_head.weight")
-    sources = _sources(config, prefix, head)
+    embedding = f"{prefix}embed_tokens.weight"
+    if config.tie_word_embeddings and embedding not in names:
+        embedding = head  # one matrix with two names; some writers keep the other
+    sources = _sources(config, prefix, embedding, head)
     wanted = {tensor.name: tensor for source in sources.values() for tensor in source.tensors}
     _require_names(checkpoint, "lacks", sorted(wanted.keys() - names))
     extra = [name for name in names - wanted.keys() if not _is_ignorable(name, prefix, head, config)]
@@ -61,9 +64,9 @@ def map_parameters(config: ModelConfig, checkpoint: Checkpoint) -> dict[str, Par
     return sources
 
 
-def _sources(config: ModelConfig, prefix: str, head: str) -> dict[str, ParameterSource]:
+def _sources(config: ModelConfig, prefix: str, embedding_name: str, head: str) -> dict[str, ParameterSource]:
     vocab_shape = (config.vocab_size, config.hidden_size)
-    embedding = TensorSpec(f"{prefix}embed_tokens.weight", vocab_shape)
+    embedding = TensorSpec(embedding_name, vocab_shape)
     sources = {"embedding": ParameterSource((embedding,))}
     for i in range(config.num_layers):
         layer = f"{prefix}layers.{i}."

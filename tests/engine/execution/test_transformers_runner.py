@@ -44,7 +44,7 @@ def test_the_engine_says_that_it_is_slow_and_why(engine: Engine) -> None:
     assert "gemma2" in engine.config.notices[0]
 
 
-@pytest.mark.parametrize("length", [3, 50])
+@pytest.mark.parametrize("length", [3, 50, 600])  # the last is longer than a chunk
 def test_tokens_are_those_of_transformers(engine: Engine, folder: Path, length: int) -> None:
     prompt = [(7 * i) % 251 for i in range(length)]
     assert list(engine.generate(prompt, PARAMS).token_ids) == reference(folder, prompt)

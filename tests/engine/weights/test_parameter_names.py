@@ -80,6 +80,13 @@ def test_a_tied_head_is_made_of_the_embedding(save_tiny_model: SaveTinyModel) ->
     assert sources["lm_head"].tensors == sources["embedding"].tensors
 
 
+def test_a_tied_matrix_may_lie_under_the_name_of_the_head(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("llama", tie_word_embeddings=True)
+    expected = _map(folder)
+    _rewrite(folder, lambda tensors: tensors.update({"lm_head.weight": tensors.pop("model.embed_tokens.weight")}))
+    assert _map(folder) == expected
+
+
 def test_the_prefix_of_a_nested_language_model_is_understood(save_tiny_model: SaveTinyModel) -> None:
     folder = save_tiny_model("qwen2")
     plain = _map(folder)
