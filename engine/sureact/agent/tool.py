@@ -83,9 +83,9 @@ class Tool:
     @cached_property
     def _judge(self) -> Validator:
         """What judges a decoded call also judges one that the user makes, so the two never differ."""
-        from sureact.constraints.json_judge import json_validator
-        from sureact.constraints.object_closing import close_objects
-        from sureact.constraints.schema_preparation import with_null
+        from sureact.constraints.schema.judge import json_validator
+        from sureact.constraints.schema.object_closing import close_objects
+        from sureact.constraints.schema.preparation import with_null
 
         return json_validator(close_objects(with_null(self.parameters)), check_formats=True)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from sureact.errors import ConstraintStateError
+
 if TYPE_CHECKING:
     import torch
 
@@ -103,3 +105,21 @@ class ConstraintState(ABC):
     @abstractmethod
     def fork(self) -> ConstraintState:
         """Return an independent copy at the same position."""
+
+    @property
+    def num_settled_tokens(self) -> int | None:
+        """How many of the accepted tokens no dead end can take back; None for all of them.
+
+        A stream shows settled tokens only. Grows and never shrinks but by `rollback`.
+        """
+        return None
+
+    def mark_dead_end(self) -> None:
+        """Remember that the text so far cannot go on: `check_token` refuses whatever would lead back to it.
+
+        Called when every token was refused, before `rollback(1)`. What is remembered outlives rollbacks.
+
+        Raises:
+            ConstraintStateError: the constraint has no dead ends; that none of its tokens is legal is a fault.
+        """
+        raise ConstraintStateError("No token of this vocabulary can continue the constrained text.")

@@ -10,18 +10,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sureact.constraints.compiler import GrammarConstraint
-from sureact.constraints.json_judge import UnexcludedJsonError, json_validator, parse_json
-from sureact.constraints.object_closing import close_objects
-from sureact.constraints.schema_check import check_schema
-from sureact.constraints.schema_fault import schema_error
-from sureact.constraints.schema_preparation import prepare_schema, with_null
+from sureact.constraints.schema.check import check_schema
+from sureact.constraints.schema.fault import schema_error
+from sureact.constraints.schema.judge import UnexcludedJsonError, json_validator, parse_json
+from sureact.constraints.schema.object_closing import close_objects
+from sureact.constraints.schema.preparation import prepare_schema, with_null
 from sureact.errors import ConfigError, ConstraintCompileError, ConstraintError, InternalError
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
     from llguidance import LLTokenizer
 
-    from sureact.constraints.schema_keywords import Schema
+    from sureact.constraints.schema.keywords import Schema
 
 _ITEM_SEPARATOR = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _KEY_SEPARATOR = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")

@@ -13,7 +13,7 @@ from sureact.constraints.choice import choice
 from sureact.constraints.constraint import Constraint
 from sureact.constraints.json_schema import json_schema
 from sureact.constraints.regex import regex
-from sureact.constraints.schema_keywords import NOT_ENFORCED
+from sureact.constraints.schema.keywords import NOT_ENFORCED
 from sureact.errors import ConfigError, ConstraintCompileError, UnsupportedSchemaError
 
 Spells = Callable[[Constraint, str], bool]

@@ -14,7 +14,7 @@ from sureact.constraints.constraint import Constraint, ConstraintState
 from sureact.constraints.grammar import grammar
 from sureact.constraints.json_schema import json_schema
 from sureact.constraints.regex import regex
-from sureact.constraints.schema_keywords import Schema
+from sureact.constraints.schema.keywords import Schema
 from sureact.constraints.token_bitmask import allocate_token_bitmask, read_token_ids
 from sureact.errors import ConstraintStateError
 from sureact.tokens.vocabulary import Vocabulary

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.byte_matcher import matches_grammar
-from sureact.constraints.schema_keywords import ASSERTED_FORMATS, Schema
+from sureact.constraints.schema.keywords import ASSERTED_FORMATS, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

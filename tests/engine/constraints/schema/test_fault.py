@@ -1,7 +1,7 @@
 import pytest
 
 from sureact.constraints.json_schema import json_schema
-from sureact.constraints.schema_fault import schema_error
+from sureact.constraints.schema.fault import schema_error
 from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
 from sureact.tokens.vocabulary import Vocabulary
 

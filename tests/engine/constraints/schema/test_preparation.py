@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from sureact.constraints.format_patterns import FORMAT_PATTERNS
-from sureact.constraints.schema_preparation import prepare_schema, with_null
+from sureact.constraints.schema.format_patterns import FORMAT_PATTERNS
+from sureact.constraints.schema.preparation import prepare_schema, with_null
 
 NULL = {"type": "null"}
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sureact.constraints.disjoint_schemas import tagged_branches
-from sureact.constraints.format_patterns import FORMAT_PATTERNS
-from sureact.constraints.object_closing import close_objects
-from sureact.constraints.schema_keywords import (
+from sureact.constraints.schema.disjointness import tagged_branches
+from sureact.constraints.schema.format_patterns import FORMAT_PATTERNS
+from sureact.constraints.schema.keywords import (
     ASSERTED_FORMATS,
     ENFORCED,
     IDENTIFIERS,
@@ -19,6 +18,7 @@ from sureact.constraints.schema_keywords import (
     is_vacuous,
     map_subschemas,
 )
+from sureact.constraints.schema.object_closing import close_objects
 
 _NULL: Schema = {"type": "null"}
 

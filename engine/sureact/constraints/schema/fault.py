@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.byte_matcher import grammar_error
 from sureact.constraints.regex import regex_fault
-from sureact.constraints.schema_keywords import Schema, map_subschemas
-from sureact.constraints.schema_pointer import child_pointer
+from sureact.constraints.schema.keywords import Schema, map_subschemas
+from sureact.constraints.schema.pointer import child_pointer
 from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sureact.constraints.schema_keywords import IDENTIFIERS, Schema, map_subschemas
-from sureact.constraints.schema_pointer import resolve_local_ref
+from sureact.constraints.schema.keywords import IDENTIFIERS, Schema, map_subschemas
+from sureact.constraints.schema.pointer import resolve_local_ref
 
 _COMBINATORS = ("allOf", "anyOf", "oneOf")
 """Keywords whose subschemas apply to the same object."""

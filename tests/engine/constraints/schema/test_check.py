@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from sureact.constraints.schema_check import check_schema
+from sureact.constraints.schema.check import check_schema
 from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from sureact.constraints.disjoint_schemas import are_disjoint, tagged_branches
-from sureact.constraints.schema_keywords import Schema
+from sureact.constraints.schema.disjointness import are_disjoint, tagged_branches
+from sureact.constraints.schema.keywords import Schema
 
 
 def tagged(value: str, **more: Any) -> dict[str, Any]:

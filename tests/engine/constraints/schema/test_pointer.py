@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureact.constraints.schema_pointer import child_pointer, resolve_local_ref
+from sureact.constraints.schema.pointer import child_pointer, resolve_local_ref
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="%", exclude_categories=["Cs"])), max_size=4))

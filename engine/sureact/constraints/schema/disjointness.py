@@ -6,8 +6,8 @@ import json
 from contextlib import suppress
 from typing import Any, cast
 
-from sureact.constraints.schema_keywords import Schema
-from sureact.constraints.schema_pointer import resolve_local_ref
+from sureact.constraints.schema.keywords import Schema
+from sureact.constraints.schema.pointer import resolve_local_ref
 
 _ALL_TYPES = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
 _MAX_DEPTH = 8

@@ -5,7 +5,7 @@ import pytest
 
 from sureact.constraints.constraint import Constraint
 from sureact.constraints.json_schema import json_schema
-from sureact.constraints.object_closing import close_objects
+from sureact.constraints.schema.object_closing import close_objects
 
 INTEGER = {"type": "integer"}
 Spells = Callable[[Constraint, str], bool]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureact.constraints.json_judge import json_validator, parse_json
+from sureact.constraints.schema.judge import json_validator, parse_json
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from sureact.constraints.disjoint_schemas import are_disjoint, tagged_branches
-from sureact.constraints.schema_keywords import (
+from sureact.constraints.schema.disjointness import are_disjoint, tagged_branches
+from sureact.constraints.schema.keywords import (
     ENFORCED,
     NOT_ENFORCED,
     Schema,
@@ -16,7 +16,7 @@ from sureact.constraints.schema_keywords import (
     is_vacuous,
     map_subschemas,
 )
-from sureact.constraints.schema_pointer import child_pointer
+from sureact.constraints.schema.pointer import child_pointer
 from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from sureact.constraints.schema_keywords import (
+from sureact.constraints.schema.keywords import (
     ANNOTATIONS,
     ENFORCED,
     NOT_ENFORCED,
