@@ -1,0 +1,140 @@
+"""What the keywords for any value, for numbers and for strings say of a value while it is written."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sureact.constraints.guards.partial_value import (
+    PartialArray,
+    PartialNumber,
+    PartialObject,
+    PartialString,
+    PartialValue,
+    plain_value,
+)
+from sureact.constraints.schema.text_tests import format_holds, pattern_matches
+
+if TYPE_CHECKING:
+    from sureact.constraints.guards.schema_program import Check, Judgement, SchemaProgram
+    from sureact.constraints.guards.verdict import Verdict
+
+
+def check_type(schema: dict[str, Any], _: SchemaProgram) -> Check:
+    """The kind is known from the first character; whether a number is an integer, from the last."""
+    names = schema["type"]
+    types = frozenset([names] if isinstance(names, str) else names)
+
+    def check(value: PartialValue, _: Judgement) -> Verdict:
+        if value.kind in types:
+            return True
+        if not isinstance(value, PartialNumber) or "integer" not in types:
+            return False
+        return None if not value.is_closed else float(value.value).is_integer()
+
+    return check
+
+
+def check_enum(schema: dict[str, Any], _: SchemaProgram) -> Check:
+    """`enum` and `const`: valid when closed and equal; open while it can still become equal to one of them."""
+    listed = [[schema["const"]] if "const" in schema else [], schema.get("enum", [])]
+    options = [option for options in listed for option in options]
+    if "const" in schema and "enum" in schema:
+        options = [schema["const"]] if plain_value(schema["const"]) in set(map(plain_value, schema["enum"])) else []
+    plain = frozenset(map(plain_value, options))
+    strings = sorted(option for option in options if isinstance(option, str))
+
+    def check(value: PartialValue, judgement: Judgement) -> Verdict:
+        if value.is_closed:
+            return value.plain() in plain
+        judgement.saw_open_string = True
+        if isinstance(value, PartialString):
+            return None if starts_one_of(value.text, strings) else False
+        return None if any(_can_become(value, option) for option in options) else False
+
+    return check
+
+
+def starts_one_of(prefix: str, ordered: list[str]) -> bool:
+    """Whether one of the sorted texts starts with `prefix`."""
+    index = bisect_left(ordered, prefix)
+    return index < len(ordered) and ordered[index].startswith(prefix)
+
+
+def _can_become(value: PartialValue, option: Any) -> bool:
+    """Whether a value that may be open can end up equal to `option`."""
+    if value.is_closed and not isinstance(value, PartialArray | PartialObject):
+        return value.plain() == plain_value(option)
+    match value:
+        case PartialString():
+            return isinstance(option, str) and option.startswith(value.text)
+        case PartialNumber():
+            return isinstance(option, int | float) and not isinstance(option, bool)
+        case PartialArray():
+            if not isinstance(option, list) or value.min_len > len(option):
+                return False
+            return all(map(_can_become, value.items, option))
+        case PartialObject():
+            if not isinstance(option, dict) or value.min_len > len(option):
+                return False
+            named = zip(value.names, value.values, strict=False)
+            return all(name in option for name in value.members) and all(
+                _can_become(child, option[name.text]) for name, child in named
+            )
+        case _:
+            return False
+
+
+def check_number(schema: dict[str, Any], _: SchemaProgram) -> Check:
+    """Bounds and `multipleOf`, once the number is complete."""
+    least, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    most, below = schema.get("maximum"), schema.get("exclusiveMaximum")
+    divisor = Fraction(str(schema["multipleOf"])) if "multipleOf" in schema else None
+
+    def check(number: PartialNumber, _: Judgement) -> Verdict:
+        if not number.is_closed:
+            return None
+        value = number.value
+        return (
+            (least is None or value >= least)
+            and (most is None or value <= most)
+            and (above is None or value > above)
+            and (below is None or value < below)
+            and (divisor is None or (Fraction(str(value)) / divisor).denominator == 1)
+        )
+
+    return check
+
+
+def check_length(schema: dict[str, Any], _: SchemaProgram) -> Check:
+    """`minLength` and `maxLength`, in code points."""
+    least, most = schema.get("minLength", 0), schema.get("maxLength")
+
+    def check(string: PartialString, _: Judgement) -> Verdict:
+        length = len(string.text)
+        if most is not None and length > most:
+            return False
+        if string.is_closed:
+            return length >= least
+        return True if most is None and length >= least else None
+
+    return check
+
+
+def check_pattern(schema: dict[str, Any], _: SchemaProgram) -> Check:
+    """`pattern`: False as soon as no continuation can match."""
+    pattern: str = schema["pattern"]
+
+    def check(string: PartialString, _: Judgement) -> Verdict:
+        if string.is_closed:
+            return pattern_matches(pattern, string.text)
+        return None if pattern_matches(pattern, string.text, is_open=True) else False
+
+    return check
+
+
+def check_format(schema: dict[str, Any], _: SchemaProgram) -> Check:
+    """`format`, once the string is complete."""
+    name: str = schema["format"]
+    return lambda string, _: format_holds(name, string.text) if string.is_closed else None

@@ -1,0 +1,110 @@
+"""A normal schema as checks that judge values while they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from sureact.constraints.guards.partial_value import Kind, PartialValue
+    from sureact.constraints.guards.verdict import Verdict
+    from sureact.constraints.schema.keywords import Schema
+    from sureact.constraints.schema.normal_form import NormalSchema
+
+Check: TypeAlias = "Callable[[Any, Judgement], Verdict]"
+"""Judges a value, or the `None` of one that has not begun, by one keyword."""
+
+
+class Judgement:
+    """One look at the text.
+
+    Attributes:
+        version: grows with the text; verdicts that are not final hold for one version.
+        saw_open_string: a check looked at a string that is being written, so its next characters matter.
+    """
+
+    __slots__ = ("saw_open_string", "version")
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.saw_open_string = False
+
+
+class SchemaNode:
+    """A subschema; its checks are made when the first value comes to it.
+
+    Attributes:
+        constant: the verdict of the schemas `true` and `false`; None for all others.
+    """
+
+    __slots__ = ("_can_dead_end", "_checks", "_program", "_schema", "constant")
+
+    def __init__(self, schema: Schema, program: SchemaProgram) -> None:
+        self.constant = schema if isinstance(schema, bool) else None
+        self._schema: dict[str, Any] = {} if isinstance(schema, bool) else schema
+        self._program = program
+        self._checks: dict[Kind, list[Check]] | None = None
+        self._can_dead_end = False
+
+    def verdict(self, value: PartialValue | None, judgement: Judgement) -> Verdict:
+        """Judge a value; None is one that must come and has not begun.
+
+        Values nest as deep as Python calls do, so this and the checks take few calls per level.
+        """
+        if self.constant is not None or value is None:
+            return self.constant
+        checks = (self._checks if self._checks is not None else self._make_checks()).get(value.kind)
+        if checks is None:
+            return True
+        if not value.is_closed:
+            value.is_held |= self._can_dead_end
+            judgement.saw_open_string |= value.kind == "string"
+        known = value.memo.get(self)
+        if known is not None and (known[0] == judgement.version or known[1] is not None):
+            return known[1]
+        result: Verdict = True
+        for check in checks:
+            verdict = check(value, judgement)
+            if verdict is not True:
+                result = verdict
+                if verdict is False:
+                    break
+        value.memo[self] = (judgement.version, result)
+        return result
+
+    def _make_checks(self) -> dict[Kind, list[Check]]:
+        from sureact.constraints.guards.keyword_checks import KEYWORD_CHECKS
+
+        checks: dict[Kind, list[Check]] = {}
+        for entry in KEYWORD_CHECKS:
+            if any(keyword in self._schema for keyword in entry.keywords):
+                check = entry.make(self._schema, self._program)
+                self._can_dead_end |= entry.can_dead_end
+                for kind in entry.kinds:
+                    checks.setdefault(kind, []).append(check)
+        # Last: another thread may be about to ask.
+        self._checks = checks
+        return checks
+
+
+class SchemaProgram:
+    """All subschemas of a normal schema as nodes."""
+
+    def __init__(self, schema: NormalSchema) -> None:
+        self._definitions = schema.definitions
+        self._nodes: dict[int, SchemaNode] = {}
+        self._true, self._false = SchemaNode(True, self), SchemaNode(False, self)
+        self.root = self.node(schema.root)
+
+    def node(self, schema: Schema) -> SchemaNode:
+        """Return the node of a subschema."""
+        if isinstance(schema, bool):
+            return self._true if schema else self._false
+        node = self._nodes.get(id(schema))
+        if node is None:
+            node = self._nodes[id(schema)] = SchemaNode(schema, self)
+        return node
+
+    def definition(self, ref: str) -> Schema:
+        """Return the subschema that a reference points to."""
+        return self._definitions[ref.removeprefix("#/$defs/")]

@@ -1,0 +1,117 @@
+"""`unevaluatedProperties` and `unevaluatedItems`: for what no other keyword that applies in place looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sureact.constraints.guards.verdict import any_of
+from sureact.constraints.schema.text_tests import pattern_matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sureact.constraints.guards.partial_value import PartialArray, PartialObject, PartialValue
+    from sureact.constraints.guards.schema_program import Check, Judgement, SchemaProgram
+    from sureact.constraints.guards.verdict import Verdict
+    from sureact.constraints.schema.keywords import Schema
+
+_Evaluates: TypeAlias = "Callable[[dict[str, Any], Any, int, Judgement], Verdict]"
+"""Whether the keywords of a schema, but for those that apply in place, evaluate the child at an index."""
+
+
+def check_unevaluated_properties(schema: dict[str, Any], program: SchemaProgram) -> Check:
+    """Each member that nothing evaluates fits the subschema."""
+    node = program.node(schema["unevaluatedProperties"])
+    others = {key: part for key, part in schema.items() if key != "unevaluatedProperties"}
+
+    def check(value: PartialObject, judgement: Judgement) -> Verdict:
+        result: Verdict = True
+        for index in range(len(value.members)):
+            member = value.values[index] if index < len(value.values) else None
+            evaluated = _is_evaluated(others, value, index, judgement, program, _evaluates_member)
+            verdict = any_of((evaluated, node.verdict(member, judgement)))
+            if verdict is False:
+                return False
+            result = None if verdict is None else result
+        return result if value.is_closed else None
+
+    return check
+
+
+def check_unevaluated_items(schema: dict[str, Any], program: SchemaProgram) -> Check:
+    """Each item that nothing evaluates fits the subschema."""
+    node = program.node(schema["unevaluatedItems"])
+    others = {key: part for key, part in schema.items() if key != "unevaluatedItems"}
+
+    def evaluates_item(part: dict[str, Any], value: PartialArray, index: int, judgement: Judgement) -> Verdict:
+        if index < len(part.get("prefixItems", ())) or "items" in part or "unevaluatedItems" in part:
+            return True
+        return "contains" in part and program.node(part["contains"]).verdict(value.items[index], judgement)
+
+    def check(value: PartialArray, judgement: Judgement) -> Verdict:
+        result: Verdict = True
+        for index, item in enumerate(value.items):
+            evaluated = _is_evaluated(others, value, index, judgement, program, evaluates_item)
+            verdict = any_of((evaluated, node.verdict(item, judgement)))
+            if verdict is False:
+                return False
+            result = None if verdict is None else result
+        return result if value.is_closed else None
+
+    return check
+
+
+def _evaluates_member(part: dict[str, Any], value: PartialObject, index: int, _: Judgement) -> Verdict:
+    name = value.names[index].text
+    if "additionalProperties" in part or "unevaluatedProperties" in part or name in part.get("properties", ()):
+        return True
+    return any(pattern_matches(pattern, name) for pattern in part.get("patternProperties", ()))
+
+
+def _is_evaluated(
+    schema: Schema,
+    value: PartialValue,
+    index: int,
+    judgement: Judgement,
+    program: SchemaProgram,
+    evaluates: _Evaluates,
+) -> Verdict:
+    """Whether `schema`, or what it applies in place and `value` fits, evaluates the child at `index`."""
+    if isinstance(schema, bool):
+        return False
+
+    def verdicts() -> Iterator[Verdict]:
+        yield evaluates(schema, value, index, judgement)
+        for part, holds in _in_place(schema, value, judgement, program):
+            if holds is False:
+                continue
+            evaluated = _is_evaluated(part, value, index, judgement, program, evaluates)
+            # True only once it is sure that the part holds.
+            yield evaluated if holds or evaluated is False else None
+
+    return any_of(verdicts())
+
+
+def _in_place(
+    schema: dict[str, Any], value: Any, judgement: Judgement, program: SchemaProgram
+) -> Iterator[tuple[Schema, Verdict]]:
+    """Yield each subschema that applies to the same value, and whether the value fits it."""
+
+    def with_verdict(part: Schema) -> tuple[Schema, Verdict]:
+        return part, program.node(part).verdict(value, judgement)
+
+    if "$ref" in schema:
+        yield with_verdict(program.definition(schema["$ref"]))
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        yield from map(with_verdict, schema.get(keyword, ()))
+    if "if" in schema:
+        condition, holds = with_verdict(schema["if"])
+        yield condition, holds
+        for keyword, applies in (("then", holds), ("else", None if holds is None else not holds)):
+            if keyword in schema and applies is not False:
+                part, fits = with_verdict(schema[keyword])
+                yield part, fits if applies else None
+    for name, part in schema.get("dependentSchemas", {}).items():
+        if name in value.members:
+            yield with_verdict(part)
