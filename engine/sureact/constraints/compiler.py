@@ -10,7 +10,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sureact.constraints.constraint import Constraint
-from sureact.errors import ConfigError, ConstraintCompileError
+from sureact.constraints.llguidance_tokenizer import build_tokenizer, control_token_id
+from sureact.errors import ConstraintCompileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -26,6 +27,9 @@ _T = TypeVar("_T")
 
 _NAMED_TOKEN = re.compile(r"<[^<>\s]+>")
 """How a Lark grammar names a token: `<tool_call>`, or by id `<[151657]>`, `<[3-7,9]>`."""
+
+_NAMES_OTHERS = re.compile(r"<\[[^\]]*[*^]")
+"""How it names tokens by leaving others out: `<[^3]>`, `<[*]>`."""
 
 
 class GrammarConstraint(Constraint):
@@ -75,13 +79,6 @@ def _listed_ids(text: str) -> Iterator[int]:
             yield from range(int(first), int(last or first) + 1)
 
 
-def control_token_id(tokenizer: LLTokenizer, name: str) -> int | None:
-    """Return the id of the single control token written `name`, or None when the tokenizer has no such token."""
-    token_ids = tokenizer.tokenize_str(name, parse_special=True)
-    is_single = len(token_ids) == 1 and tokenizer.is_special_token(token_ids[0])
-    return token_ids[0] if is_single else None
-
-
 class _OnceCache(Generic[_T]):
     """Least-recently-used cache that makes each value once, however many threads ask at the same time."""
 
@@ -117,56 +114,43 @@ _COMPILED: _OnceCache[CompiledGrammar] = _OnceCache(max_size=256)
 _TOKENIZERS: _OnceCache[LLTokenizer] = _OnceCache(max_size=4)
 
 
-def _compile_grammar(constraint: GrammarConstraint, vocabulary: Vocabulary) -> CompiledGrammar:
+def tokenizer_of(vocabulary: Vocabulary) -> LLTokenizer:
+    """Return llguidance's view of a vocabulary, built once.
+
+    Raises:
+        ConfigError: the vocabulary has no end-of-sequence id.
+    """
+    return _TOKENIZERS.get_or_make(vocabulary.fingerprint, lambda: build_tokenizer(vocabulary))
+
+
+def try_compile(
+    grammar_text: str, vocabulary: Vocabulary, named_control_ids: frozenset[int] = frozenset()
+) -> CompiledGrammar | str:
+    """Compile a grammar, or say why llguidance refuses it. Nothing is cached.
+
+    Args:
+        grammar_text: Lark, or the JSON text that `LLMatcher.grammar_from_json_schema` returns.
+        vocabulary: to compile for.
+        named_control_ids: the control tokens that the grammar names.
+
+    Returns:
+        The compiled grammar, or the text of the error.
+    """
     from llguidance import LLMatcher
 
     from sureact.constraints.llguidance_state import CompiledGrammar
-    from sureact.constraints.token_bitmask import legal_bitmask
 
-    tokenizer = _TOKENIZERS.get_or_make(vocabulary.fingerprint, lambda: _build_tokenizer(vocabulary))
     # The constructor never raises: what it refuses is found in its error text.
-    matcher = LLMatcher(tokenizer, constraint.grammar(tokenizer), log_level=0)
+    matcher = LLMatcher(tokenizer_of(vocabulary), grammar_text, log_level=0)
     if matcher.is_error():
-        raise constraint.compile_error(matcher.get_error())
-    return CompiledGrammar(matcher, vocabulary, legal_bitmask(vocabulary, constraint.named_control_ids(tokenizer)))
+        return matcher.get_error()
+    names_others = bool(named_control_ids & vocabulary.unused_ids) or _NAMES_OTHERS.search(grammar_text) is not None
+    return CompiledGrammar.of(matcher, vocabulary, named_control_ids, needs_legal_words=names_others)
 
 
-def _build_tokenizer(vocabulary: Vocabulary) -> LLTokenizer:
-    from llguidance import LLTokenizer, TokenizerWrapper
-
-    if not vocabulary.eos_ids:
-        raise ConfigError("The vocabulary has no end-of-sequence id, so a constrained text could never end.")
-    eos_ids = list(vocabulary.eos_ids)
-    if vocabulary.tokenizer_json is not None:
-        return LLTokenizer(vocabulary.tokenizer_json, n_vocab=vocabulary.num_logits, eos_token=eos_ids)
-    return LLTokenizer(TokenizerWrapper(_ByteTokenizer(vocabulary)), eos_token=eos_ids)
-
-
-class _ByteTokenizer:
-    """A vocabulary without a tokenizer, in the shape that llguidance asks of one: longest token first."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        not_text = vocabulary.control_ids | set(vocabulary.eos_ids)
-        self.eos_token_id = vocabulary.eos_ids[0]
-        self.bos_token_id = None
-        self.special_token_ids = sorted(not_text)
-        self.tokens = [
-            f"<|{token_id}|>".encode() if token_id in not_text else token
-            for token_id, token in enumerate(vocabulary.token_bytes)
-        ]
-        texts = ((token, token_id) for token_id, token in enumerate(vocabulary.token_bytes) if token)
-        self._ids = {token: token_id for token, token_id in texts if token_id not in not_text}
-        self._longest = max(map(len, self._ids), default=0)
-
-    def __call__(self, text: bytes) -> list[int]:
-        """Tokenize; bytes that no token covers end the result."""
-        token_ids: list[int] = []
-        start = 0
-        while start < len(text):
-            ends = range(min(len(text), start + self._longest), start, -1)
-            end = next((end for end in ends if text[start:end] in self._ids), None)
-            if end is None:
-                break
-            token_ids.append(self._ids[text[start:end]])
-            start = end
-        return token_ids
+def _compile_grammar(constraint: GrammarConstraint, vocabulary: Vocabulary) -> CompiledGrammar:
+    tokenizer = tokenizer_of(vocabulary)
+    compiled = try_compile(constraint.grammar(tokenizer), vocabulary, constraint.named_control_ids(tokenizer))
+    if isinstance(compiled, str):
+        raise constraint.compile_error(compiled)
+    return compiled

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from sureact.constraints.constraint import CompiledConstraint, ConstraintState
-from sureact.constraints.token_bitmask import is_token_allowed, write_token_ids
+from sureact.constraints.token_bitmask import legal_bitmask, num_bitmask_words, write_token_ids
 from sureact.errors import ConstraintStateError
 
 if TYPE_CHECKING:
-    import torch
+    import numpy as np
+    import numpy.typing as npt
     from llguidance import LLMatcher
 
     from sureact.tokens.vocabulary import Vocabulary
@@ -23,8 +26,29 @@ class CompiledGrammar(CompiledConstraint):
     matcher: LLMatcher
     """At the start of the text; copied, never advanced."""
     vocabulary: Vocabulary
-    legal: torch.Tensor
-    """`[1, ceil(num_logits / 32)]`, int32: the ids that may ever appear under this grammar."""
+    illegal_ids: frozenset[int]
+    """Ids that may never appear under this grammar: unused ones, and control ids that it does not name."""
+    legal_words: npt.NDArray[np.int32] | None
+    """`[ceil(num_logits / 32)]`: all other ids, where the grammar itself could let an illegal one through."""
+    no_words: bytes
+    """What a row that allows nothing looks like."""
+
+    @classmethod
+    def of(
+        cls, matcher: LLMatcher, vocabulary: Vocabulary, named_control_ids: frozenset[int], *, needs_legal_words: bool
+    ) -> CompiledGrammar:
+        """Bind a matcher to the vocabulary it was made for.
+
+        Args:
+            matcher: at the start of the text.
+            vocabulary: that of the matcher.
+            named_control_ids: the control tokens that the grammar names.
+            needs_legal_words: whether the grammar could let an illegal id through.
+        """
+        illegal_ids = (vocabulary.control_ids - named_control_ids - set(vocabulary.eos_ids)) | vocabulary.unused_ids
+        legal_words = legal_bitmask(vocabulary, named_control_ids)[0].numpy() if needs_legal_words else None
+        no_words = bytes(4 * num_bitmask_words(vocabulary.num_logits))
+        return cls(matcher, vocabulary, illegal_ids, legal_words, no_words)
 
     def new_state(self) -> GrammarState:
         """Return a position at the start of the text."""
@@ -44,23 +68,26 @@ class GrammarState(ConstraintState):
         self._matcher = matcher
         self._num_accepted = num_accepted
         self._num_ends = num_ends
+        self._bitmask: torch.Tensor | None = None
+        self._rows: npt.NDArray[np.int32]
 
     def fill_bitmask(self, bitmask: torch.Tensor, row: int) -> None:
         """Overwrite `bitmask[row]` with the tokens allowed here; where the text is forced, with its canonical token."""
         if self._num_ends:
             write_token_ids(bitmask, row, self._compiled.vocabulary.eos_ids)
             return
-        words = bitmask[row]
-        legal = self._compiled.legal[0]
-        if words.dtype != legal.dtype or words.shape != legal.shape or not words.is_contiguous() or words.is_cuda:
-            raise ConstraintStateError(
-                f"The bitmask row is {words.dtype} {tuple(words.shape)} on {words.device}; it must be contiguous "
-                f"{legal.dtype} {tuple(legal.shape)} on the host, one bit per row of the model's head."
-            )
-        self._matcher.unsafe_compute_mask_ptr(words.data_ptr(), words.numel() * words.element_size())
-        words &= legal
+        compiled, matcher = self._compiled, self._matcher
+        # A request is masked in the same bitmask at each step: looking at it costs more than filling it.
+        if bitmask is not self._bitmask:
+            self._rows, self._bitmask = _checked_rows(bitmask, compiled.vocabulary.num_logits), bitmask
+        assert row >= 0, "rows are counted from the front"
+        words = self._rows[row]
+        num_bytes = len(compiled.no_words)
+        matcher.unsafe_compute_mask_ptr(bitmask.data_ptr() + row * num_bytes, num_bytes)
+        if compiled.legal_words is not None:
+            words &= compiled.legal_words
         # With no way on, llguidance offers the end of an unfinished text, and notes an error.
-        if self._matcher.get_error().startswith("NoExtension") or not words.any():
+        if matcher.get_error().startswith("NoExtension") or words.tobytes() == compiled.no_words:
             raise ConstraintStateError("No token of this vocabulary can continue the constrained text.")
         self._raise_on_error("compute a mask")
 
@@ -117,8 +144,8 @@ class GrammarState(ConstraintState):
         return GrammarState(self._compiled, self._matcher.deep_copy(), self._num_accepted, self._num_ends)
 
     def _is_legal(self, token_id: int) -> bool:
-        in_range = 0 <= token_id < self._compiled.vocabulary.num_logits
-        return in_range and is_token_allowed(self._compiled.legal, 0, token_id)
+        compiled = self._compiled
+        return 0 <= token_id < compiled.vocabulary.num_logits and token_id not in compiled.illegal_ids
 
     def _ends_text(self, token_id: int) -> bool:
         return token_id in self._compiled.vocabulary.eos_ids and self._matcher.is_accepting()
@@ -127,3 +154,15 @@ class GrammarState(ConstraintState):
         if self._matcher.is_error():
             reason = self._matcher.get_error().split("\n")[0]
             raise ConstraintStateError(f"Cannot {doing}: {reason or self._matcher.stop_reason()}.")
+
+
+def _checked_rows(bitmask: torch.Tensor, num_logits: int) -> npt.NDArray[np.int32]:
+    """Return the words of a bitmask, sharing its memory."""
+    num_words = num_bitmask_words(num_logits)
+    is_fit = bitmask.dtype == torch.int32 and bitmask.ndim == 2 and bitmask.shape[1] == num_words
+    if not is_fit or not bitmask.is_contiguous() or bitmask.is_cuda:
+        raise ConstraintStateError(
+            f"The bitmask row is {bitmask.dtype} {tuple(bitmask.shape[1:])} on {bitmask.device}; it must be contiguous "
+            f"torch.int32 {(num_words,)} on the host, one bit per row of the model's head."
+        )
+    return bitmask.numpy()

@@ -4,11 +4,10 @@ from threading import Barrier
 import pytest
 from llguidance import LLTokenizer
 
-from sureact.constraints.choice import choice
-from sureact.constraints.compiler import GrammarConstraint, control_token_id, token_ids_named
-from sureact.constraints.grammar import grammar
+from sureact.constraints.compiler import GrammarConstraint, token_ids_named, tokenizer_of, try_compile
 from sureact.constraints.json_schema import json_schema
-from sureact.errors import ConfigError, ConstraintCompileError
+from sureact.constraints.llguidance_state import CompiledGrammar
+from sureact.errors import ConstraintCompileError
 from sureact.tokens.vocabulary import Vocabulary
 
 
@@ -60,28 +59,17 @@ def test_a_failure_is_raised_each_time_and_not_kept(vocabulary: Vocabulary) -> N
     assert constraint.num_compiles == 2
 
 
-def test_a_vocabulary_without_an_end_is_refused() -> None:
-    endless = Vocabulary(
-        token_bytes=(b"a",),
-        control_ids=frozenset(),
-        unused_ids=frozenset(),
-        eos_ids=(),
-        tokenizer_json=None,
-        fingerprint="endless",
-    )
-    with pytest.raises(ConfigError, match="end-of-sequence"):
-        choice(["a"]).compile(endless)
-
-
-def test_control_tokens_are_found_by_their_whole_name(named_vocabulary: Vocabulary) -> None:
-    tokenizer = LLTokenizer(named_vocabulary.tokenizer_json or "", n_vocab=262, eos_token=[256])
-    assert control_token_id(tokenizer, "<tool_call>") == 257
-    assert control_token_id(tokenizer, "<tool") is None
-    assert control_token_id(tokenizer, "a") is None
+def test_a_grammar_names_tokens_by_name_id_and_range(named_vocabulary: Vocabulary) -> None:
+    tokenizer = tokenizer_of(named_vocabulary)
     assert token_ids_named('start: <tool_call> "<x>" <[1-3,9]> <|im_end|>', tokenizer) == {257, 1, 2, 3, 9, 256}
 
 
-def test_the_tokenizer_without_a_tokenizer_takes_the_longest_token(vocabulary: Vocabulary) -> None:
-    forced = grammar('start: "abcab" /[xy]+/').compile(vocabulary).new_state().forced_tokens()
-    assert forced[:1] == [261]
-    assert b"".join(vocabulary.token_bytes[token_id] for token_id in forced) in (b"abc", b"abcab")
+def test_a_grammar_compiles_or_comes_back_with_the_reason(vocabulary: Vocabulary) -> None:
+    assert isinstance(try_compile('start: "a"', vocabulary), CompiledGrammar)
+    reason = try_compile("start: missing", vocabulary)
+    assert isinstance(reason, str)
+    assert "missing" in reason
+
+
+def test_the_tokenizer_of_a_vocabulary_is_built_once(vocabulary: Vocabulary) -> None:
+    assert tokenizer_of(vocabulary) is tokenizer_of(vocabulary)

@@ -13,9 +13,10 @@ from sureact.constraints.choice import choice
 from sureact.constraints.constraint import Constraint, ConstraintState
 from sureact.constraints.grammar import grammar
 from sureact.constraints.json_schema import json_schema
+from sureact.constraints.llguidance_state import CompiledGrammar
 from sureact.constraints.regex import regex
 from sureact.constraints.schema.keywords import Schema
-from sureact.constraints.token_bitmask import allocate_token_bitmask, read_token_ids
+from sureact.constraints.token_bitmask import allocate_token_bitmask, num_bitmask_words, read_token_ids
 from sureact.errors import ConstraintStateError
 from sureact.tokens.vocabulary import Vocabulary
 
@@ -270,6 +271,69 @@ def test_a_control_token_is_legal_where_a_grammar_names_it(named_vocabulary: Voc
     assert state.is_terminated
 
 
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        json_schema({}),
+        json_schema({"type": "string"}),
+        json_schema({}, whitespace="any"),
+        regex("(?s:.*)"),
+        regex("[^q]*"),
+        grammar("start: /(?s:.*)/"),
+        grammar('start: %json {} "x"'),
+    ],
+)
+def test_no_mask_holds_a_control_or_unused_id_but_ends_where_the_text_may_end(
+    constraint: Constraint, named_vocabulary: Vocabulary
+) -> None:
+    """Nothing is taken out of llguidance's mask: the ids are marked in its vocabulary."""
+    compiled = constraint.compile(named_vocabulary)
+    assert isinstance(compiled, CompiledGrammar)
+    assert compiled.legal_words is None
+    state = compiled.new_state()
+    for byte in (None, *b'"<tool_call>[TOOL]"'):
+        if byte is not None:
+            state.accept_token(byte)
+        allowed = set(mask_of(state, 32 * num_bitmask_words(named_vocabulary.num_logits)))
+        assert allowed.isdisjoint(range(257, 288))
+        assert (256 in allowed) is state.is_accepting
+
+
+def test_a_literal_that_spells_a_control_token_is_written_as_text(named_vocabulary: Vocabulary) -> None:
+    state = choice(["x<tool_call>[TOOL]<|im_end|>"]).compile(named_vocabulary).new_state()
+    written: list[int] = []
+    while not state.is_terminated:
+        assert mask_of(state, named_vocabulary.num_logits) == state.forced_tokens()[:1]
+        written += state.forced_tokens()[:1]
+        state.accept_token(written[-1])
+    assert bytes(written) == b"x<tool_call>[TOOL]<|im_end|>"
+
+
+def test_an_end_that_is_an_entry_like_others_is_offered_only_where_the_text_may_end() -> None:
+    text_end = Vocabulary(
+        token_bytes=(b"a", b"</s>", *(bytes([byte]) for byte in b"</s>")),
+        control_ids=frozenset(),
+        unused_ids=frozenset(),
+        eos_ids=(1,),
+        tokenizer_json=None,
+        fingerprint="an end with a text",
+    )
+    state = regex("a[</s>]*a").compile(text_end).new_state()
+    state.accept_token(0)
+    assert mask_of(state, 6) == [0, 2, 3, 4, 5]
+    state.accept_token(0)
+    assert mask_of(state, 6) == [1]
+
+
+@pytest.mark.parametrize("named", ["<[^97]>", "<[*]>", "<[250-261]>"])
+def test_an_unused_id_is_illegal_even_where_a_grammar_names_it(named: str, named_vocabulary: Vocabulary) -> None:
+    state = grammar(f'start: {named} "a"').compile(named_vocabulary).new_state()
+    allowed = mask_of(state, named_vocabulary.num_logits)
+    assert 250 in allowed
+    assert {260, 261}.isdisjoint(allowed)
+    assert not state.check_token(260)
+
+
 @pytest.mark.model
 def test_a_real_vocabulary_keeps_control_and_unused_tokens_out_of_strings(real_vocabulary: Vocabulary) -> None:
     state = json_schema({"type": "string"}).compile(real_vocabulary).new_state()
@@ -312,3 +376,21 @@ def test_a_forced_call_is_the_canonical_tokenization(real_vocabulary: Vocabulary
     assert call.parse(text) == ("now", {})
     backend = tokenizers.Tokenizer.from_str(real_vocabulary.tokenizer_json or "")
     assert backend.encode(f"<tool_call>{text}</tool_call>", add_special_tokens=False).ids == token_ids
+
+
+@pytest.mark.model
+def test_a_real_vocabulary_offers_exactly_its_text_tokens_where_any_text_may_follow(
+    real_vocabulary: Vocabulary,
+) -> None:
+    def is_text(token: bytes) -> bool:
+        """Whether whole characters can be written with `token` after nothing."""
+        try:
+            token.decode()
+        except UnicodeDecodeError as error:
+            return error.end == len(token) and error.reason == "unexpected end of data"
+        return bool(token)
+
+    state = regex("(?s:.*)").compile(real_vocabulary).new_state()
+    allowed = mask_of(state, 32 * num_bitmask_words(real_vocabulary.num_logits))
+    text_ids = [token_id for token_id, token in enumerate(real_vocabulary.token_bytes) if is_text(token)]
+    assert allowed == sorted({*text_ids, *real_vocabulary.eos_ids})
