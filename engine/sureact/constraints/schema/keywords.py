@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 Schema: TypeAlias = dict[str, Any] | bool
+Transform: TypeAlias = Callable[[Schema, tuple[str, ...]], Schema]
 
-SCHEMA_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""Keywords whose value maps names to subschemas."""
+SCHEMA_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+"""Keywords whose value maps names to subschemas; `dependencies` may also map them to lists of names."""
 SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 """Keywords whose value is a list of subschemas."""
-SINGLE_SCHEMAS = frozenset({"items", "additionalItems", "additionalProperties"})
+SINGLE_SCHEMAS = frozenset(
+    {"items", "additionalItems", "unevaluatedItems", "contains"}
+    | {"additionalProperties", "unevaluatedProperties", "propertyNames"}
+    | {"not", "if", "then", "else"}
+)
 """Keywords whose value is one subschema; before draft 2020-12 `items` may be a list of them."""
 
 IDENTIFIERS = frozenset({"$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 """Keywords that name a schema and constrain nothing."""
 
 ENFORCED = (
-    SCHEMA_MAPS
-    | SCHEMA_LISTS
-    | SINGLE_SCHEMAS
+    SCHEMA_LISTS
     | IDENTIFIERS
+    | {"properties", "patternProperties", "additionalProperties", "items", "additionalItems", "$defs", "definitions"}
     | {"$ref", "type", "enum", "const", "format", "pattern", "minLength", "maxLength"}
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
     | {"minItems", "maxItems", "required", "minProperties", "maxProperties"}
@@ -42,10 +46,23 @@ NOT_ENFORCED = frozenset(
 )
 """Keywords that llguidance 1.9 has no grammar for."""
 
-ASSERTED_FORMATS = frozenset(
+GRAMMAR_FORMATS = frozenset(
     {"date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"}
 )
-"""Formats that the grammar enforces; every other `format` is an annotation."""
+"""Formats that a grammar can hold."""
+
+ASSERTED_FORMATS = GRAMMAR_FORMATS | {
+    "idn-email",
+    "idn-hostname",
+    "iri",
+    "iri-reference",
+    "json-pointer",
+    "regex",
+    "relative-json-pointer",
+    "uri-reference",
+    "uri-template",
+}
+"""Formats that are enforced where the draft has them; every other `format` is an annotation."""
 
 
 def is_annotation(keyword: str) -> bool:
@@ -75,7 +92,7 @@ def is_vacuous(keyword: str, schema: dict[str, Any]) -> bool:
             return False
 
 
-def map_subschemas(schema: dict[str, Any], transform: Callable[[Schema, tuple[str, ...]], Schema]) -> dict[str, Any]:
+def map_subschemas(schema: dict[str, Any], transform: Transform) -> dict[str, Any]:
     """Return a copy of `schema` with every direct subschema replaced.
 
     Args:
@@ -84,12 +101,19 @@ def map_subschemas(schema: dict[str, Any], transform: Callable[[Schema, tuple[st
     """
     mapped: dict[str, Any] = {}
     for keyword, value in schema.items():
-        if keyword in SCHEMA_MAPS:
-            mapped[keyword] = {name: transform(child, (keyword, name)) for name, child in value.items()}
-        elif keyword in SCHEMA_LISTS or (keyword == "items" and isinstance(value, list)):
-            mapped[keyword] = [transform(child, (keyword, str(index))) for index, child in enumerate(value)]
+        if keyword in SCHEMA_MAPS and isinstance(value, dict):
+            members = cast("dict[str, Any]", value)
+            mapped[keyword] = {name: _transformed(child, transform, keyword, name) for name, child in members.items()}
+        elif isinstance(value, list) and (keyword in SCHEMA_LISTS or keyword == "items"):
+            children = cast("list[Any]", value)
+            mapped[keyword] = [_transformed(child, transform, keyword, str(i)) for i, child in enumerate(children)]
         elif keyword in SINGLE_SCHEMAS:
-            mapped[keyword] = transform(value, (keyword,))
+            mapped[keyword] = _transformed(value, transform, keyword)
         else:
             mapped[keyword] = value
     return mapped
+
+
+def _transformed(child: Any, transform: Transform, *path: str) -> Any:
+    """Transform what is a schema; in a draft that lacks the keyword, or in `dependencies`, other values stay."""
+    return transform(child, path) if isinstance(child, dict | bool) else child

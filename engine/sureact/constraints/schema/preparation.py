@@ -11,8 +11,8 @@ from typing import Any
 from sureact.constraints.schema.disjointness import tagged_branches
 from sureact.constraints.schema.format_patterns import FORMAT_PATTERNS
 from sureact.constraints.schema.keywords import (
-    ASSERTED_FORMATS,
     ENFORCED,
+    GRAMMAR_FORMATS,
     IDENTIFIERS,
     Schema,
     is_vacuous,
@@ -88,7 +88,7 @@ def _with_format_pattern(schema: dict[str, Any]) -> dict[str, Any]:
 def _is_kept(keyword: str, schema: dict[str, Any]) -> bool:
     match keyword:
         case "format":
-            return schema["format"] in ASSERTED_FORMATS
+            return schema["format"] in GRAMMAR_FORMATS
         case "minProperties":
             return schema["minProperties"] > len(schema.get("required", ()))
         case _:

@@ -38,7 +38,8 @@ def test_strict_json_is_parsed() -> None:
         ({"format": "date"}, "2024-02-30", False),
         ({"format": "time"}, "10:00:00Z", True),
         ({"format": "time"}, "10:00:00", False),
-        ({"format": "uri-template"}, "{", True),
+        ({"format": "uri-template"}, "{", False),
+        ({"format": "color"}, "{", True),
         ({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": True}, 1, False),
     ],
 )
