@@ -51,6 +51,11 @@ class CompiledConstraint(ABC):
     def new_state(self) -> ConstraintState:
         """Return a fresh position at the start of the text. Each request needs its own."""
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a guard judges tokens that the bitmask allows, so that it is a superset of what may come next."""
+        return False
+
 
 class ConstraintState(ABC):
     """One request's position inside a constraint. Not thread-safe; never used again after an error.
