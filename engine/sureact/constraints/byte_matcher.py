@@ -40,6 +40,15 @@ def grammar_error(grammar: str) -> str:
     return LLMatcher(byte_tokenizer(), grammar, log_level=0).get_error()
 
 
+def has_text(grammar: str) -> bool:
+    """Whether a text can begin under `grammar`; True also when llguidance refuses the grammar."""
+    from llguidance import LLMatcher
+
+    matcher = LLMatcher(byte_tokenizer(), grammar, log_level=0)
+    matcher.compute_bitmask()
+    return not matcher.get_error().startswith("NoExtension")
+
+
 def matches_grammar(grammar: str, text: str) -> bool:
     """Whether all of `text` matches; False also when llguidance refuses the grammar."""
     from llguidance import LLMatcher

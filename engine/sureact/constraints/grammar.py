@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sureact.constraints.byte_matcher import grammar_error, has_text, matches_grammar
 from sureact.constraints.compiler import GrammarConstraint, token_ids_named
-from sureact.errors import ConfigError, ConstraintCompileError
+from sureact.errors import ConfigError, ConstraintCompileError, InternalError
+from sureact.sampling_params import has_surrogate
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
@@ -17,13 +19,17 @@ if TYPE_CHECKING:
 def grammar(lark_text: str) -> LarkConstraint:
     """Constrain a text by a Lark grammar whose first rule is `start`.
 
-    On top of Lark: control tokens by name (`<tool_call>`), and `%json {...}` for a JSON schema as a rule.
+    Of Lark: rules, terminals with the flags `i` and `s`, ranges, repetition, `%ignore`, and `%import common.NAME`; no
+    templates and no priorities. On top of it: control tokens by name (`<tool_call>`), and `%json {...}` for a JSON
+    schema as a rule.
 
     Raises:
-        ConfigError: `lark_text` is not a text, or empty.
+        ConfigError: `lark_text` is not a text that UTF-8 can spell, or empty.
     """
     if not isinstance(lark_text, str) or not lark_text.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"The grammar is {lark_text!r}; it must be Lark text with a rule 'start'.")
+    if has_surrogate(lark_text):
+        raise ConfigError(f"The grammar {lark_text!r} holds a lone surrogate: no token can spell it.")
     return LarkConstraint(lark_text)
 
 
@@ -40,11 +46,25 @@ class LarkConstraint(GrammarConstraint):
 
     def grammar(self, tokenizer: LLTokenizer) -> str:
         """Return the grammar text."""
+        if not has_text(self.lark_text):
+            raise ConstraintCompileError("The grammar matches no text at all.")
         return self.lark_text
 
     def named_control_ids(self, tokenizer: LLTokenizer) -> frozenset[int]:
         """Return the tokens that the grammar writes in angle brackets."""
         return token_ids_named(self.lark_text, tokenizer)
+
+    def parse(self, text: str) -> str:
+        """Return `text`.
+
+        A grammar that names control tokens is not judged again: they have no text.
+
+        Raises:
+            InternalError: it does not match.
+        """
+        if matches_grammar(self.lark_text, text) or "<[" in self.lark_text or grammar_error(self.lark_text):
+            return text
+        raise InternalError(f"The finished text {text!r} does not match the grammar.")
 
     def compile_error(self, reason: str) -> ConstraintError:
         """Return the error with the engine's reason and the place it points at."""

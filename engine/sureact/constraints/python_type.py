@@ -7,6 +7,8 @@ text.
 from __future__ import annotations
 
 import inspect
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import UnionType
@@ -24,6 +26,8 @@ from typing import (
     get_type_hints,
     is_typeddict,
 )
+
+from typing_extensions import TypeAliasType, TypedDict
 
 from sureact.constraints.choice import choice
 from sureact.constraints.constraint import CompiledConstraint, Constraint
@@ -44,20 +48,24 @@ def constraint_of(type_or_constraint: object) -> Constraint:
 
     Args:
         type_or_constraint: a `Constraint`; a Python type (`Literal`, Enum, `int`, `float`, `bool`, `str`, date, time,
-            `list[...]`, `dict[...]`, unions, TypedDict, dataclass, pydantic model); a callable, which stands for its
-            parameters; or an outlines type.
+            `list[...]`, `set[...]`, `dict[...]`, unions, TypedDict, dataclass, pydantic model); a callable, which
+            stands for its parameters; or an outlines type.
 
     Raises:
         ConfigError: no JSON schema describes the type.
     """
     if isinstance(type_or_constraint, Constraint):
         return type_or_constraint
+    if isinstance(type_or_constraint, str | Mapping):
+        raise ConfigError(
+            f"{type_or_constraint!r} is no type. Say what it is with json_schema(...), regex(...) or grammar(...)."
+        )
     if is_outlines_type(type_or_constraint):
         return outlines_constraint(type_or_constraint)
     texts = _texts_of(type_or_constraint)
     if texts is not None:
         return TypedConstraint(choice(list(texts)), texts.__getitem__)
-    if inspect.isroutine(type_or_constraint):
+    if _is_function(type_or_constraint):
         return _parameters_constraint(cast("Callable[..., object]", type_or_constraint))
     return _json_constraint(type_or_constraint)
 
@@ -98,6 +106,8 @@ class TypedConstraint(Constraint):
 
 def _texts_of(python_type: object) -> dict[str, object] | None:
     """Return text to value for a Literal or Enum whose values are all texts, else None."""
+    if isinstance(python_type, TypeAliasType):
+        return _texts_of(python_type.__value__)
     members: list[tuple[object, object]] = []
     if get_origin(python_type) is Literal:
         members = [(value, value) for value in get_args(python_type)]
@@ -105,71 +115,105 @@ def _texts_of(python_type: object) -> dict[str, object] | None:
         members = [(member.value, member) for member in python_type]
     if not members or not all(isinstance(text, str) for text, _ in members):
         return None
-    return {cast("str", text): member for text, member in members}
+    return {str(cast("str", text)): member for text, member in members}
+
+
+def _is_function(value: object) -> bool:
+    """Whether a value is called, not instantiated or subscripted: generics of typing are callable too."""
+    is_notation = type(value).__module__ in ("typing", "typing_extensions") or get_origin(value) is not None
+    return callable(value) and not isinstance(value, type) and not is_notation
 
 
 def _json_constraint(python_type: object) -> Constraint:
     adapter = _adapter(python_type)
-    return TypedConstraint(_closed_schema(adapter, python_type), adapter.validate_python)
+
+    def validate(value: object) -> object:
+        # In pydantic's JSON mode a strict type takes an array for a set, and a text for a date or a key.
+        return adapter.validate_json(json.dumps(value))
+
+    return TypedConstraint(_closed_schema(adapter, python_type), validate)
 
 
 def _parameters_constraint(function: Callable[..., object]) -> Constraint:
     """Constrain to a JSON object with the parameters of `function`; it parses to the arguments that were given."""
-    from pydantic import BaseModel, ConfigDict, create_model
+    from pydantic import ConfigDict
 
-    hints = get_type_hints(function, include_extras=True)
+    name = getattr(function, "__name__", type(function).__name__)
     fields: dict[str, Any] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
+    for parameter in _signature(function, name).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise ConfigError(f"{function.__name__} takes *{name}; a constraint needs named parameters.")
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[name] = (_served(hints.get(name, Any)), default)
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
-    model: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
+            raise ConfigError(f"{name} takes `{parameter}`; a constraint needs named parameters.")
+        hint = Any if parameter.annotation is parameter.empty else _served(parameter.annotation, ())
+        fields[parameter.name] = Required[hint] if parameter.default is parameter.empty else NotRequired[hint]
+    arguments: Any = TypedDict(name, fields)  # pyright: ignore[reportArgumentType]  made from a signature
+    arguments.__pydantic_config__ = ConfigDict(extra="forbid")
+    return _json_constraint(arguments)
 
-    def arguments(value: Any) -> dict[str, object]:
-        parsed = model.model_validate(value)
-        return {name: getattr(parsed, name) for name in fields if name in parsed.model_fields_set}
 
-    return TypedConstraint(_closed_schema(_adapter(model), function), arguments)
+def _signature(function: Callable[..., object], name: str) -> inspect.Signature:
+    try:
+        return inspect.signature(function, eval_str=True)
+    except Exception as error:  # an annotation written as text is the user's code and may raise anything
+        raise ConfigError(f"The parameters of {name} cannot be read: {type(error).__name__}: {error}") from error
 
 
 def _adapter(python_type: object) -> TypeAdapter[Any]:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
     try:
-        return TypeAdapter(_served(python_type))
-    except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
-        raise ConfigError(f"{python_type!r} is no type that a constraint can be made of.") from error
+        return TypeAdapter(_served(python_type, ()))
+    except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"{python_type!r} is no type that a constraint can be made of: {reason}") from error
 
 
 def _closed_schema(adapter: TypeAdapter[Any], python_type: object) -> Constraint:
     from pydantic import PydanticUserError
 
+    from sureact.constraints.type_schema import TypeSchema
+
     try:
-        return json_schema(adapter.json_schema(), additional_properties="closed")
+        schema = adapter.json_schema(schema_generator=TypeSchema)
     except PydanticUserError as error:
         raise ConfigError(f"{python_type!r} has no JSON schema: {error.message}") from error
+    return json_schema(schema, additional_properties="closed")
 
 
-def _served(python_type: Any) -> Any:
+def _served(python_type: Any, within: tuple[object, ...]) -> Any:
     """Replace each `typing.TypedDict` in a type: before Python 3.12 pydantic serves only that of typing_extensions."""
     if is_typeddict(python_type):
-        from typing_extensions import TypedDict
-
-        required: frozenset[str] = python_type.__required_keys__
-        fields = {
-            name: Required[_served(hint)] if name in required else NotRequired[_served(hint)]
-            for name, hint in get_type_hints(python_type, include_extras=True).items()
-        }
-        return TypedDict(python_type.__name__, fields)  # pyright: ignore[reportArgumentType]
+        return _served_typed_dict(python_type, within)
     origin, args = get_origin(python_type), get_args(python_type)
     if origin is None or origin is Literal or not any(map(_holds_typed_dict, args)):
         return python_type
     if origin is Annotated:
-        return Annotated[(_served(args[0]), *args[1:])]
-    served = tuple(_served(arg) for arg in args)
-    return Union[served] if origin in (Union, UnionType) else origin[served]  # noqa: UP007
+        return Annotated[(_served(args[0], within), *args[1:])]
+    served = tuple(_served(arg, within) for arg in args)
+    if origin in (Union, UnionType):
+        return Union[served]  # noqa: UP007
+    return origin[served if len(served) != 1 else served[0]]
+
+
+def _served_typed_dict(python_type: Any, within: tuple[object, ...]) -> Any:
+    if python_type in within:
+        raise ConfigError(
+            f"{python_type.__name__} holds itself, which typing.TypedDict cannot say before Python 3.12. Import "
+            "TypedDict from typing_extensions."
+        )
+    required: frozenset[str] = python_type.__required_keys__
+    fields: dict[str, Any] = {}
+    for name, hint in get_type_hints(python_type, include_extras=True).items():
+        served = _served(_without_presence(hint), (*within, python_type))
+        fields[name] = Required[served] if name in required else NotRequired[served]
+    served_type: Any = TypedDict(python_type.__name__, fields)  # pyright: ignore[reportArgumentType]
+    if hasattr(python_type, "__pydantic_config__"):
+        served_type.__pydantic_config__ = python_type.__pydantic_config__
+    return served_type
+
+
+def _without_presence(hint: Any) -> Any:
+    """Take `Required[...]` and `NotRequired[...]` off a hint."""
+    return get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
 
 
 def _holds_typed_dict(python_type: object) -> bool:

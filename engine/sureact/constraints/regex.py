@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sureact.constraints.byte_matcher import matches_grammar
+from sureact.constraints.byte_matcher import has_text, matches_grammar
 from sureact.constraints.compiler import GrammarConstraint
 from sureact.errors import ConfigError, ConstraintCompileError, InternalError
+from sureact.sampling_params import has_surrogate
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
 
     from sureact.errors import ConstraintError
 
+_CLASS_OR_FLAGS = re.compile(r"\\.|\[(?P<members>\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*)\]|\(\?(?P<flags>\w+)", re.DOTALL)
+_ESCAPE_OR_NAMED_CLASS = re.compile(r"\\.|\[:\^?\w+:\]", re.DOTALL)
+_ANCHOR = re.compile(r"lookarounds not supported yet; (\w+)")
+
 
 def regex(pattern: str) -> RegexConstraint:
     r"""Constrain a text to match `pattern` as a whole; anchors at its ends are allowed and change nothing.
 
-    `\d` is an ASCII digit; `\w` and `\s` are Unicode; `.` is any character but a newline. What needs more than a finite
-    automaton (lookaround, backreferences, `\b`) is refused when compiled.
+    The syntax is Python's, with `\p{...}` for Unicode properties. `\d` is an ASCII digit; `\w` and `\s` are Unicode;
+    `.` is any character but a newline; `(?i)` ignores case, `(?s)` lets `.` be a newline. What needs more than a finite
+    automaton (lookaround, backreferences, `\b`) is refused when compiled, in time linear in the pattern's size.
 
     Raises:
-        ConfigError: `pattern` is not a text.
+        ConfigError: `pattern` is not a text that UTF-8 can spell.
     """
     if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
         raise ConfigError(f"The regex is {pattern!r}; it must be a text.")
+    if has_surrogate(pattern):
+        raise ConfigError(f"The regex {pattern!r} holds a lone surrogate: no token can spell it.")
     return RegexConstraint(pattern)
 
 
@@ -42,7 +51,11 @@ class RegexConstraint(GrammarConstraint):
 
     def grammar(self, tokenizer: LLTokenizer) -> str:
         """Return a grammar of the one terminal."""
-        return self._lark()
+        _refuse_foreign_syntax(self.pattern)
+        lark = self._lark()
+        if not has_text(lark):
+            raise ConstraintCompileError(f"The regex {self.pattern!r} matches no text at all.")
+        return lark
 
     def compile_error(self, reason: str) -> ConstraintError:
         """Return the error that names what the pattern holds and no automaton can do."""
@@ -66,11 +79,29 @@ class RegexConstraint(GrammarConstraint):
 
 def regex_fault(reason: str) -> str:
     """Return the line of llguidance's error that names the fault of a regex."""
+    if anchor := _ANCHOR.search(reason):
+        return f"it asks what stands beside a place inside the text ({anchor[1]}); anchors may stand at its ends only."
     lines = reason.splitlines()
-    named = [line for line in lines if line.startswith(("error: ", "lookarounds"))]
+    named = [line for line in lines if line.startswith("error: ")]
     if named:
         return named[0].removeprefix("error: ") + "."
     return lines[0].split("(in regex): ")[-1]
+
+
+def _refuse_foreign_syntax(pattern: str) -> None:
+    """Refuse what the engine's dialect would silently read in another way than Python."""
+    for match in _CLASS_OR_FLAGS.finditer(pattern):
+        members = _ESCAPE_OR_NAMED_CLASS.sub("_", match["members"] or "")
+        foreign = next((operator for operator in ("[", "&&", "--", "~~") if operator in members), None)
+        if foreign:
+            raise ConstraintCompileError(
+                f"The regex {pattern!r} holds `{foreign}` in the class {match[0]}, which dialects read in different "
+                "ways. Write a backslash before each of these characters."
+            )
+        if "x" in (match["flags"] or ""):
+            raise ConstraintCompileError(
+                f"The regex {pattern!r} sets the flag x, which is not served. Leave blanks out."
+            )
 
 
 def _with_rust_end(pattern: str) -> str:

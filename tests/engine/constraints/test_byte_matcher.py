@@ -1,4 +1,4 @@
-from sureact.constraints.byte_matcher import grammar_error, matches_grammar
+from sureact.constraints.byte_matcher import grammar_error, has_text, matches_grammar
 
 
 def test_a_text_matches_as_a_whole_and_in_any_script() -> None:
@@ -18,3 +18,9 @@ def test_a_grammar_is_refused_with_a_reason_or_fine() -> None:
 
 def test_a_pattern_that_explodes_when_backtracked_is_judged_at_once() -> None:
     assert not matches_grammar("start: /(a+)+b/\n", "a" * 5000)
+
+
+def test_a_grammar_without_any_text_is_told_apart() -> None:
+    assert has_text('start: "a"?\n')
+    assert has_text("start: missing\n")
+    assert not has_text('start: start "b"\n')

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sureact.constraints.choice import choice
-from sureact.constraints.constraint import Constraint
+from sureact.constraints.constraint import Constraint, ConstraintState
+from sureact.constraints.token_bitmask import allocate_token_bitmask, read_token_ids
 from sureact.errors import ConfigError, InternalError
 from sureact.tokens.vocabulary import Vocabulary
 
@@ -45,6 +46,22 @@ def test_thousands_of_items_are_fine(spells: Spells) -> None:
     constraint = choice([f"item {number}" for number in range(10_000)])
     assert spells(constraint, "item 9876")
     assert not spells(constraint, "item 10000")
+
+
+def test_the_mask_among_thousands_of_items_holds_what_continues_one_of_them(
+    state_of: Callable[..., ConstraintState], spells: Spells, vocabulary: Vocabulary
+) -> None:
+    items = [str(number) for number in range(9_999)]
+    bitmask = allocate_token_bitmask(1, vocabulary.num_logits)
+    state = state_of(choice(items), "998")
+    state.fill_bitmask(bitmask, 0)
+    end = b""
+    digits = {b"%d" % digit for digit in range(10)}
+    assert {vocabulary.token_bytes[token_id] for token_id in read_token_ids(bitmask, 0)} == {*digits, end}
+    state.accept_token(ord("9"))
+    assert state.is_accepting
+    assert state.is_terminated
+    assert not spells(choice(items), "9999")
 
 
 def test_doubles_count_once() -> None:

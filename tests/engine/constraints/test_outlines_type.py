@@ -1,8 +1,9 @@
 from collections.abc import Callable
 
 import pytest
-from outlines import Template
-from outlines.types import CFG, Choice, JsonSchema, Regex, either, optional
+from outlines import Template, grammars
+from outlines.types import CFG, Choice, JsonSchema, Regex, between, digit, either, exactly, optional
+from pydantic import BaseModel
 
 from sureact.constraints.constraint import Constraint
 from sureact.constraints.outlines_type import is_outlines_type
@@ -10,6 +11,10 @@ from sureact.constraints.python_type import constraint_of
 from sureact.errors import ConfigError
 
 Spells = Callable[[Constraint, str], bool]
+
+
+class Size(BaseModel):
+    width: int
 
 
 @pytest.mark.parametrize(
@@ -21,6 +26,13 @@ Spells = Callable[[Constraint, str], bool]
         (CFG('start: "(" start ")" | "x"'), "((x))", "((x)"),
         (Regex("a") + optional("b"), "ab", "b"),
         (either("yes", Regex("no+")), "noo", "yesno"),
+        (either('a\nb\t["é', "x"), 'a\nb\t["é', "a\nb"),
+        (exactly(2, "ab"), "abab", "ab"),
+        (between(1, 2, digit), "12", "123"),
+        (JsonSchema(Size), '{"width": 1}', "{}"),
+        (Choice([1, 2]), "2", "3"),
+        (CFG(grammars.json), '{"a": [1, null]}', "{"),
+        (CFG(grammars.arithmetic), "1+2*3", "1+"),
     ],
 )
 def test_an_outlines_type_means_what_it_means_there(term: object, valid: str, invalid: str, spells: Spells) -> None:

@@ -55,15 +55,68 @@ def test_digits_are_ascii_and_words_are_unicode(spells: Spells) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "valid", "invalid"),
+    [
+        ("(?i)añb", ["AÑB", "añb"], ["anb"]),
+        ("a(?i:b)c", ["aBc"], ["aBC"]),
+        ("(?s)a.b", ["a\nb"], ["ab"]),
+        ("a||b", ["", "a", "b"], ["ab"]),
+        ("(|a)b", ["b", "ab"], ["a"]),
+        ("", [""], ["a"]),
+        ("^a|b$", ["a", "b"], ["ab"]),
+        ("(^a$|^b$)", ["a", "b"], ["ab"]),
+        (r"\p{Greek}+", ["αβ"], ["a"]),
+        (r"[[:alpha:]_]", ["a", "_"], ["1"]),
+        ("[🙂-🙄]+", ["🙃🙃"], ["a"]),
+        (r"\x41\u0042\U00000043\x00", ["ABC\0"], ["ABC"]),
+        ("[\x00-\u2e7f]+", ["a\0é"], ["🙂"]),
+        (r"[^\S\n]\W\D", [" -a"], ["\n-a", " a1"]),
+        (r"[]\-a]\/\"\'\#", ["]/\"'#"], [" "]),
+        (r"(?P<year>\d{4})(?<half>[12])", ["20242"], ["20243"]),
+        (r"[\[&\&]", ["[", "&"], ["a"]),
+        ("a{1000}", ["a" * 1000], ["a" * 999, "a" * 1001]),
+        ("(ab|cd){0,1000}", ["", "cd" * 1000], ["ab" * 1001]),
+    ],
+)
+def test_what_a_pattern_writes_is_what_python_means(
+    pattern: str, valid: list[str], invalid: list[str], spells: Spells
+) -> None:
+    constraint = regex(pattern)
+    for text in valid:
+        assert spells(constraint, text)
+        assert constraint.parse(text) == text
+    assert not any(spells(constraint, text) for text in invalid)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(a*)*", "((a?){50}a{50})+"])
+def test_a_pattern_that_makes_backtracking_explode_is_linear_here(pattern: str, spells: Spells) -> None:
+    constraint = regex(pattern)
+    assert spells(constraint, "a" * 2000)
+    assert not spells(constraint, "a" * 2000 + "b")
+    assert constraint.parse("a" * 20_000)
+    with pytest.raises(InternalError):
+        constraint.parse("a" * 20_000 + "b")
+
+
+@pytest.mark.parametrize("pattern", [r"[^\s\S]", r"a[^\x00-\U0010FFFF]"])
+def test_a_pattern_that_matches_nothing_is_refused(pattern: str, vocabulary: Vocabulary) -> None:
+    with pytest.raises(ConstraintCompileError, match="matches no text at all"):
+        regex(pattern).compile(vocabulary)
+
+
+@pytest.mark.parametrize(
     ("pattern", "named"),
     [
         ("(?=a)b", "look-ahead"),
         ("(?<!a)b", "look-behind"),
         (r"(a)\1", "backreferences"),
-        (r"\bfoo", "WordUnicode"),
-        ("a$b", "End"),
+        (r"\bfoo", "(WordUnicode)"),
+        ("a$b", "(End)"),
+        ("a^b", "(Start)"),
+        ("(?m)^a$", "(EndLF)"),
         ("(", "unclosed group"),
         ("a{2,1}", "repetition"),
+        (r"\ud800", "not a Unicode scalar value"),
     ],
 )
 def test_what_no_automaton_can_do_is_named(pattern: str, named: str, vocabulary: Vocabulary) -> None:
@@ -73,6 +126,13 @@ def test_what_no_automaton_can_do_is_named(pattern: str, named: str, vocabulary:
     assert repr(pattern) in str(caught.value)
 
 
-def test_a_pattern_is_a_text() -> None:
+@pytest.mark.parametrize("pattern", ["[[a]]", "[a&&b]", "[+--]", "[~~]", "(?x) a b", "(?ix:a)"])
+def test_what_dialects_read_in_different_ways_is_refused(pattern: str, vocabulary: Vocabulary) -> None:
+    with pytest.raises(ConstraintCompileError, match=r"holds|sets the flag"):
+        regex(pattern).compile(vocabulary)
+
+
+@pytest.mark.parametrize("pattern", [re.compile("a"), "\ud800"])
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigError):
-        regex(re.compile("a"))  # pyright: ignore[reportArgumentType]
+        regex(pattern)
