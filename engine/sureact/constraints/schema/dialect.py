@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from sureact.constraints.schema.keywords import ASSERTED_FORMATS, Schema
+from sureact.constraints.schema.keywords import Schema
 from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
 
 Draft: TypeAlias = Literal[4, 6, 7, 2019, 2020]
@@ -20,16 +20,6 @@ _DRAFTS: dict[str, Draft] = {
     "json-schema.org/schema": 2020,
 }
 _TOO_OLD = frozenset(f"json-schema.org/draft-0{number}/schema" for number in range(4))
-
-_FORMATS_OF_DRAFT_4 = frozenset({"date-time", "email", "hostname", "idn-email", "ipv4", "ipv6", "regex", "uri"})
-_FORMATS_OF_DRAFT_6 = _FORMATS_OF_DRAFT_4 | {"json-pointer", "uri-reference", "uri-template"}
-_FORMATS: dict[Draft, frozenset[str]] = {
-    4: _FORMATS_OF_DRAFT_4,
-    6: _FORMATS_OF_DRAFT_6,
-    7: ASSERTED_FORMATS - {"duration", "uuid"},
-    2019: ASSERTED_FORMATS,
-    2020: ASSERTED_FORMATS,
-}
 
 _VOCABULARIES: dict[str, frozenset[str]] = {
     "applicator": frozenset(
@@ -53,11 +43,6 @@ class Dialect:
 
     draft: Draft
     without: frozenset[str] = frozenset()
-
-    @property
-    def formats(self) -> frozenset[str]:
-        """The formats that are enforced in this draft."""
-        return _FORMATS[self.draft]
 
     @property
     def id_keyword(self) -> str:

@@ -62,7 +62,7 @@ ASSERTED_FORMATS = GRAMMAR_FORMATS | {
     "uri-reference",
     "uri-template",
 }
-"""Formats that are enforced where the draft has them; every other `format` is an annotation."""
+"""Formats that are enforced, in schemas of every draft; every other `format` is an annotation."""
 
 
 def is_annotation(keyword: str) -> bool:

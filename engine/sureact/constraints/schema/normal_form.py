@@ -13,7 +13,7 @@ from typing import Literal
 from sureact.constraints.schema.dialect import Dialect
 from sureact.constraints.schema.in_place_cycles import find_in_place_cycle
 from sureact.constraints.schema.keyword_readers import readers_of
-from sureact.constraints.schema.keywords import Schema
+from sureact.constraints.schema.keywords import ASSERTED_FORMATS, Schema
 from sureact.constraints.schema.references import Library, Resource, Target
 from sureact.constraints.schema.schema_node import Context, SchemaNode, Scope
 from sureact.errors import ConstraintCompileError
@@ -49,14 +49,14 @@ def normalize(
             form shares its constants.
         resources: the documents that references may point to beside the schema itself and the official metaschemas,
             by URI.
-        formats: whether the formats that the draft knows are asserted or, like all others, annotations.
+        formats: whether the formats of `ASSERTED_FORMATS` are asserted or, like all others, annotations.
 
     Raises:
         ConstraintCompileError: malformed, nested too deeply, or a reference that comes back to itself.
         UnsupportedSchemaError: a draft that is not served, or a reference to something that is not known.
     """
     library = Library(schema, resources or {})
-    asserted = library.root.dialect.formats if formats == "assert" else frozenset[str]()
+    asserted = ASSERTED_FORMATS if formats == "assert" else frozenset[str]()
     try:
         return Normalizer(library, asserted).normal_schema()
     except RecursionError as error:  # the caller itself is deep in calls

@@ -56,27 +56,25 @@ class Library:
         self._roots: list[Resource] = []
         self.root = self._add_document("", schema, dialect_of(schema, LATEST, self.documents), "")
 
-    def resource_at(self, schema: Schema, outer: Resource, dialect: Dialect, place: str) -> Resource:
-        """Return the resource that `schema` starts, or `outer` around it if it declares no address.
+    def enter(self, schema: Schema, outer: Resource, around: Dialect, place: str) -> tuple[Resource, Dialect]:
+        """Return the innermost resource that holds what is in `schema`, and the dialect of that.
 
         Args:
             schema: a part of `outer`.
-            outer: the innermost resource around `schema`.
-            dialect: that of `schema`.
+            outer: the innermost resource around `schema`; returned if `schema` declares no address.
+            around: the dialect around `schema`. It says which keyword declares the address, even where `schema` goes
+                on in another dialect.
             place: where `schema` lies.
         """
-        identifier = dialect.identifier(schema)
+        dialect = dialect_of(schema, around, self.documents, place)
+        identifier = around.identifier(schema)
         if identifier is None:
-            return outer
+            return outer, dialect
         known = self._by_contents.get(id(schema))
         if known is None:
             known = Resource(_joined(outer.address, identifier), schema, dialect, place)
             self._register(known)
-        return known
-
-    def dialect_at(self, schema: Schema, around: Dialect, place: str) -> Dialect:
-        """Return the dialect of `schema`, a part of something in the dialect `around`."""
-        return dialect_of(schema, around, self.documents, place)
+        return known, dialect
 
     def resolve(self, reference: str, base: Resource, dialect: Dialect) -> Target:
         """Return what `reference` points to when it stands in `base`.
@@ -124,7 +122,7 @@ class Library:
         for address in addresses:
             if address in self.documents and address not in self._by_address:
                 document, place = self.documents[address], f"{address}#"
-                self._add_document(address, document, self.dialect_at(document, dialect, place), place)
+                self._add_document(address, document, dialect_of(document, dialect, self.documents, place), place)
         self._search_all()
 
     def _load_official(self, address: str) -> None:
@@ -160,9 +158,8 @@ class Library:
             (resource.contents, resource, resource.dialect, resource.place)
         ]
         while pending:
-            schema, outer, dialect, place = pending.pop()
-            dialect = self.dialect_at(schema, dialect, place)
-            inner = self.resource_at(schema, outer, dialect, place)
+            schema, outer, around, place = pending.pop()
+            inner, dialect = self.enter(schema, outer, around, place)
             self._searched.add(id(inner))
             if isinstance(schema, dict):
                 _note_anchors(schema, inner, dialect, place)
@@ -190,8 +187,7 @@ class Library:
                 return None
             place = child_pointer(place, step)
             if kind == "schema" and isinstance(here, dict):
-                dialect = self.dialect_at(cast("Schema", here), dialect, place)
-                resource = self.resource_at(cast("Schema", here), resource, dialect, place)
+                resource, dialect = self.enter(cast("Schema", here), resource, dialect, place)
         return Target(here, resource, place)
 
 

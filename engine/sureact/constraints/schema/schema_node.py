@@ -133,10 +133,10 @@ class SchemaNode:
 
     def _enter_resource(self) -> Dialect:
         """Read what follows in the dialect and relative to the address that the schema declares."""
-        library, place = self.normalizer.library, self.pointer()
-        dialect = library.dialect_at(self.source, self.context.dialect, place)
-        resource = library.resource_at(self.source, self.context.resource, dialect, place)
-        self.context = self.normalizer.entered(self.context, resource, dialect)
+        outer = self.context
+        library = self.normalizer.library
+        resource, dialect = library.enter(self.source, outer.resource, outer.dialect, self.pointer())
+        self.context = self.normalizer.entered(outer, resource, dialect)
         return dialect
 
     def _refuse(self, why: str) -> NoReturn:
