@@ -53,8 +53,7 @@ class GrammarConstraint(Constraint):
 
     def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
         """Bind to a vocabulary, or return what an earlier call bound."""
-        key = (self.cache_key, vocabulary.fingerprint)
-        return _COMPILED.get_or_make(key, lambda: _compile_grammar(self, vocabulary))
+        return compile_once(self.cache_key, vocabulary, lambda: _compile_grammar(self, vocabulary))
 
 
 def token_ids_named(lark_text: str, tokenizer: LLTokenizer) -> frozenset[int]:
@@ -110,8 +109,13 @@ class _OnceCache(Generic[_T]):
             future.set_exception(error)
 
 
-_COMPILED: _OnceCache[CompiledGrammar] = _OnceCache(max_size=256)
+_COMPILED: _OnceCache[CompiledConstraint] = _OnceCache(max_size=256)
 _TOKENIZERS: _OnceCache[LLTokenizer] = _OnceCache(max_size=4)
+
+
+def compile_once(cache_key: str, vocabulary: Vocabulary, make: Callable[[], CompiledConstraint]) -> CompiledConstraint:
+    """Return what an earlier call made of a constraint for this vocabulary, else what `make` makes of it now."""
+    return _COMPILED.get_or_make((cache_key, vocabulary.fingerprint), make)
 
 
 def tokenizer_of(vocabulary: Vocabulary) -> LLTokenizer:
