@@ -48,6 +48,8 @@ class EngineConfig:
     more, and 1,024 in fast, whose product does."""
     num_threads: int | None = None
     """CPU threads; None takes one per physical core."""
+    max_rollbacks: int = 256
+    """Tokens that one constrained request may take back where its text cannot go on; then it fails."""
 
     def __post_init__(self) -> None:
         """Validate what can be judged without looking at the machine."""
@@ -58,6 +60,8 @@ class EngineConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be at least 1.")
+        if self.max_rollbacks < 0:
+            raise ConfigError(f"max_rollbacks is {self.max_rollbacks}; it must be at least 0.")
         if self.max_running_requests > MAX_RUNNING_REQUESTS:
             raise ConfigError(
                 f"max_running_requests is {self.max_running_requests:,}; it must be at most {MAX_RUNNING_REQUESTS:,}."
@@ -82,6 +86,7 @@ class ResolvedConfig:
     max_running_requests: int
     prefill_chunk_len: int
     num_threads: int
+    max_rollbacks: int
     weight_bytes_per_token: int
     """Bytes of weight matrices that one decoded token reads."""
     notices: tuple[str, ...] = ()

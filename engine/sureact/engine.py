@@ -49,6 +49,7 @@ class Engine:
         max_running_requests: int = 16,
         prefill_chunk_len: int | None = None,
         num_threads: int | None = None,
+        max_rollbacks: int = 256,
     ) -> None:
         """Load `model`; every option is a field of `EngineConfig`, which describes it.
 
@@ -71,6 +72,7 @@ class Engine:
                 max_running_requests=max_running_requests,
                 prefill_chunk_len=prefill_chunk_len,
                 num_threads=num_threads,
+                max_rollbacks=max_rollbacks,
             )
         )
         self.config: ResolvedConfig = loaded.config
@@ -157,6 +159,8 @@ class Engine:
         parse_control_tokens: bool = False,
     ) -> DeltaStream:
         """Generate after one prompt, piece by piece. Closing the stream cancels.
+
+        Nothing that was streamed is taken back: text that a constraint could still refuse as a whole is held back.
 
         Raises:
             ConfigError: the prompt is empty, or `n` is above 1.
@@ -281,6 +285,7 @@ class Engine:
             self._tokenizer.encode,
             state,
             owns_sequence=owns_sequence,
+            max_rollbacks=self.config.max_rollbacks,
             repetition_penalty=self._repetition_penalty if penalty is None else penalty,
         )
 

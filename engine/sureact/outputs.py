@@ -63,9 +63,9 @@ class StreamDelta:
     """A piece of a text as it is decoded. The texts of all deltas concatenate to `StepOutput.text`."""
 
     text: str
-    """New text; never part of a character, never text that a stop could still take back."""
+    """New text; never part of a character, never text that a stop or a constraint could still take back."""
     token_ids: tuple[int, ...] = ()
-    """Ids picked since the last delta; a stop may later cut the last of them."""
+    """Ids picked, and past being taken back, since the last delta; a stop may later cut the last of them."""
     output: StepOutput | None = None
     """The whole result, in the last delta only."""
 

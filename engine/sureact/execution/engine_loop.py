@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sureact.errors import InternalError, OutOfMemoryError, RequestAbortedError
 from sureact.execution.cpu_runtime import release_thread_pool
 from sureact.execution.model_runner import ModelRunner
-from sureact.execution.sampler import PickedToken, Sampler
+from sureact.execution.sampler import DeadEnd, PickedToken, Sampler
 from sureact.kv_cache.paged_cache import PagedCache
 from sureact.scheduling.batch import Batch, ScheduledRequest
 from sureact.scheduling.request import Request
@@ -25,6 +25,14 @@ class EngineStats:
     prefill_s: float = 0.0
     decode_s: float = 0.0
     mask_s: float = 0.0
+    num_vetoes: int = 0
+    """Tokens that constraints refused although their masks offered them."""
+    num_dead_ends: int = 0
+    """Constrained texts that no token could continue."""
+    num_rollbacks: int = 0
+    """Tokens taken back from dead ends."""
+    num_budget_exhausted: int = 0
+    """Requests that failed because they had taken back `max_rollbacks` tokens."""
     num_evictions: int = 0
     kv_blocks_used: int = 0
     kv_blocks_total: int = 0
@@ -134,8 +142,8 @@ class EngineLoop:
         with self._wake:
             self._is_stepping = False
             self._count(batch, time.perf_counter() - start)
-            for entry, token in zip(batch.entries, picked, strict=True):
-                self._advance(entry, token)
+            for entry, outcome in zip(batch.entries, picked, strict=True):
+                self._advance(entry, outcome)
             self._drop_aborted()
         return True
 
@@ -160,7 +168,7 @@ class EngineLoop:
                     return
             self.step()
 
-    def _compute(self, batch: Batch) -> list[PickedToken | Exception | None]:
+    def _compute(self, batch: Batch) -> list[PickedToken | DeadEnd | Exception | None]:
         """Run the pass and pick tokens: one result per entry, None where the prompt goes on."""
         assert self._runner is not None, "a closed loop takes no step"
         assert self._sampler is not None, "a closed loop takes no step"
@@ -171,16 +179,18 @@ class EngineLoop:
             return [_as_request_error(error)] * len(batch.entries)
         return [next(picked) if entry.is_last_chunk else None for entry in batch.entries]
 
-    def _advance(self, entry: ScheduledRequest, token: PickedToken | Exception | None) -> None:
+    def _advance(self, entry: ScheduledRequest, picked: PickedToken | DeadEnd | Exception | None) -> None:
         request = entry.request
-        if isinstance(token, Exception):
-            request.fail(token)
+        if isinstance(picked, Exception):
+            request.fail(picked)
             if self._runner is not None:
                 self._runner.clear_blocks(request.sequence.block_table)
         else:
             request.sequence.num_cached = entry.end
-            if token is not None:
-                self._accept(request, token)
+            if isinstance(picked, DeadEnd):
+                self._leave_dead_end(request)
+            elif picked is not None:
+                self._accept(request, picked)
         if request.is_done:
             self._retire(request)
 
@@ -188,6 +198,16 @@ class EngineLoop:
         try:
             request.accept(token.token_id, token.logprobs)
         except Exception as error:  # a constraint that raises ends its own request only
+            request.fail(error)
+
+    def _leave_dead_end(self, request: Request) -> None:
+        """Take tokens back to the latest position that may have another way on; the next step looks for it there."""
+        assert self._sampler is not None, "a closed loop takes no step"
+        try:
+            request.take_back()
+            while self._sampler.is_dead_end(request):
+                request.take_back()
+        except Exception as error:  # a constraint that raises, or a spent budget, ends its own request only
             request.fail(error)
 
     def _fail_all(self, error: Exception) -> None:
@@ -211,12 +231,16 @@ class EngineLoop:
         if request.owns_sequence:
             self._cache.remove(request.sequence)
         request.retire()
-        stats = self._stats
+        stats, refusals = self._stats, request.refusals
         self._stats = replace(
             stats,
             num_requests=stats.num_requests + 1,
             cached_tokens=stats.cached_tokens + request.num_cached_at_start,
             mask_s=stats.mask_s + request.seconds.mask,
+            num_vetoes=stats.num_vetoes + refusals.vetoes,
+            num_dead_ends=stats.num_dead_ends + refusals.dead_ends,
+            num_rollbacks=stats.num_rollbacks + refusals.rollbacks,
+            num_budget_exhausted=stats.num_budget_exhausted + refusals.is_budget_exhausted,
         )
 
     def _count(self, batch: Batch, seconds: float) -> None:

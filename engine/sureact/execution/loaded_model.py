@@ -94,6 +94,7 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
         max_running_requests=config.max_running_requests,
         prefill_chunk_len=config.prefill_chunk_len or PREFILL_CHUNK_LENS[config.determinism],
         num_threads=num_threads,
+        max_rollbacks=config.max_rollbacks,
         weight_bytes_per_token=parts.runner.weight_bytes_per_token,
         notices=notices,
     )

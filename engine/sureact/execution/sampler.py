@@ -1,17 +1,28 @@
 """Picks the next token of each request from its logits: penalties, mask, argmax or draw, and the constraint's veto."""
 
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import torch
 
 from sureact.constraints.token_bitmask import allocate_token_bitmask, clear_token, legal_bitmask
-from sureact.errors import ConstraintStateError
 from sureact.outputs import StepLogprobs, TokenLogprob
 from sureact.scheduling.request import Request
 from sureact.tokens.vocabulary import Vocabulary
-from sureact_kernels.masked_argmax import masked_argmax
+from sureact_kernels.masked_argmax import allowed_ids, masked_argmax
 from sureact_kernels.sample import sample
+
+MAX_VETOES = 4096
+"""Tokens that a constraint may refuse at one position; then the position counts as a dead end."""
+
+_MAX_DRAWS = 32
+"""Draws at one position, each of which sorts the vocabulary; the tokens after them are tried likeliest first."""
+
+_MAX_PROBED = 32
+"""Tokens that are tried without logits to see whether a position is a dead end."""
 
 
 class PickedToken(NamedTuple):
@@ -19,6 +30,11 @@ class PickedToken(NamedTuple):
 
     token_id: int
     logprobs: StepLogprobs | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadEnd:
+    """No token: the constraint refused each that its mask offered."""
 
 
 class Sampler:
@@ -30,51 +46,80 @@ class Sampler:
         self._free_mask = legal_bitmask(vocabulary, vocabulary.control_ids)[0]
 
     @torch.inference_mode()
-    def pick(self, logits: torch.Tensor, requests: list[Request]) -> list[PickedToken | Exception]:
+    def pick(self, logits: torch.Tensor, requests: list[Request]) -> list[PickedToken | DeadEnd | Exception]:
         """Pick one token per row of `logits` `[len(requests), num_logits]`, float32, which may be changed.
 
-        An error that concerns one request stands in its place.
+        An error that concerns one request stands in its place. All masks are filled before any logit is looked at: a
+        GPU still computes them then.
         """
-        return [self._pick_or_error(logits[row], row, request) for row, request in enumerate(requests)]
+        errors = [self._mask_error(row, request) for row, request in enumerate(requests)]
+        return [
+            error or self._pick_or_error(logits[row], row, request)
+            for row, (request, error) in enumerate(zip(requests, errors, strict=True))
+        ]
 
-    def _pick_or_error(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken | Exception:
+    def is_dead_end(self, request: Request) -> bool:
+        """Whether the constraint offers few tokens and refuses each of them, so that no logits are needed to know."""
+        assert request.constraint is not None, "only a constraint has dead ends"
+        request.constraint.fill_bitmask(self._bitmask, 0)
+        token_ids = allowed_ids(self._bitmask[0]).tolist()
+        return len(token_ids) <= _MAX_PROBED and not any(map(request.constraint.check_token, token_ids))
+
+    def _mask_error(self, row: int, request: Request) -> Exception | None:
+        try:
+            self._fill_mask(row, request)
+        except Exception as error:  # one request's constraint must not end the others
+            return error
+        return None
+
+    def _pick_or_error(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken | DeadEnd | Exception:
         try:
             return self._pick(logits, row, request)
         except Exception as error:  # one request's constraint or logits must not end the others
             return error
 
-    def _pick(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken:
+    def _pick(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken | DeadEnd:
         _apply_penalties(logits, request)
         logprobs = logits.log_softmax(-1) if request.params.logprobs is not None else None
-        mask = self._fill_mask(row, request)
-        token_id = self._choose(logits, mask, request)
-        while request.constraint is not None and not self._is_accepted(request, token_id):
-            clear_token(self._bitmask, row, token_id)
-            token_id = self._choose(logits, mask, request)
-        return PickedToken(token_id, _step_logprobs(logprobs, token_id, request.params.logprobs))
+        constraint = request.constraint
+        for token_id in islice(self._candidates(logits, row, request), MAX_VETOES):
+            if constraint is None or constraint.check_token(token_id):
+                return PickedToken(token_id, _step_logprobs(logprobs, token_id, request.params.logprobs))
+            request.refusals.vetoes += 1
+        return DeadEnd()
 
-    def _is_accepted(self, request: Request, token_id: int) -> bool:
-        assert request.constraint is not None
-        return request.constraint.check_token(token_id)
-
-    def _fill_mask(self, row: int, request: Request) -> torch.Tensor:
+    def _fill_mask(self, row: int, request: Request) -> None:
         """Write what is legal into the request's row of the mask."""
         start = time.perf_counter()
-        mask = self._bitmask[row]
         if request.constraint is not None:
             request.constraint.fill_bitmask(self._bitmask, row)
         else:
-            mask.copy_(self._free_mask)
+            self._bitmask[row].copy_(self._free_mask)
             if not request.may_end:
                 for eos_id in self._vocabulary.eos_ids:
                     clear_token(self._bitmask, row, eos_id)
         request.seconds.mask += time.perf_counter() - start
-        return mask
+
+    def _candidates(self, logits: torch.Tensor, row: int, request: Request) -> Iterator[int]:
+        """Yield the tokens of a row of the mask, each once, in the order in which they are tried."""
+        mask = self._bitmask[row]
+        for _ in range(1 if request.params.is_greedy else _MAX_DRAWS):
+            token_id = self._choose(logits, mask, request)
+            yield token_id
+            clear_token(self._bitmask, row, token_id)
+            if not mask.any():
+                return
+        ids = allowed_ids(mask.to(logits.device))
+        values = logits[ids]
+        for _ in range(len(ids)):
+            best = int(values.argmax())
+            if values[best] == -torch.inf:
+                return
+            yield int(ids[best])
+            values[best] = -torch.inf
 
     def _choose(self, logits: torch.Tensor, mask: torch.Tensor, request: Request) -> int:
         params = request.params
-        if not mask.any():
-            raise ConstraintStateError("Every token that the constraint offered was vetoed; the text cannot go on.")
         on_device = mask.to(logits.device, non_blocking=True)
         if params.is_greedy:
             return int(masked_argmax(logits.unsqueeze(0), on_device.unsqueeze(0)))

@@ -28,19 +28,35 @@ class GeneratedText:
         self._detokenizer = Detokenizer(vocabulary)
         self._matcher = StopMatcher(params.stop_texts, params.stop_token_ids, min_tokens=params.min_tokens)
         self._bytes = bytearray()
+        self._ends: list[int] = []  # offset behind the last byte of each token
         self._num_shown = 0
         self.token_ids: list[int] = []
         self.stop_match: StopMatch | None = None
 
-    def push(self, token_id: int) -> str:
-        """Add a token and return the text that can be shown now; `stop_match` is set if a stop ends in it."""
+    def push(self, token_id: int, *, num_settled: int | None = None) -> str:
+        """Add a token and return the text that can be shown now; `stop_match` is set if a stop ends in it.
+
+        Args:
+            token_id: the token.
+            num_settled: tokens from the start that are never taken back; None for all of them.
+        """
         data = self._token_bytes[token_id]
         self.token_ids.append(token_id)
         self._bytes += data
+        self._ends.append(len(self._bytes))
         self.stop_match = self._matcher.push(token_id, data)
         if self.stop_match is not None:
             return ""
-        return self._show(len(self._bytes) - self._matcher.holdback)
+        num_bytes = self._ends[-1] if num_settled is None else self._end_of(num_settled)
+        return self._show(min(num_bytes, len(self._bytes) - self._matcher.holdback))
+
+    def take_back(self) -> None:
+        """Remove the last token, of which nothing was shown. Only where no stops are looked for."""
+        assert not self._params.stop, "a stop may have seen the token"
+        self.token_ids.pop()
+        self._ends.pop()
+        del self._bytes[self._end_of(len(self.token_ids)) :]
+        assert len(self._bytes) >= self._num_shown, "text that was shown is taken back"
 
     def finish(self, *, drop_last_token: bool = False) -> tuple[FinishedText, str]:
         """Cut at the stop, if one was met, and end the text.
@@ -65,12 +81,16 @@ class GeneratedText:
         match = self.stop_match
         if match is None:
             kept = self.token_ids[:-1] if drop_last_token else list(self.token_ids)
-            return kept, sum(len(self._token_bytes[token_id]) for token_id in kept)
+            return kept, self._end_of(len(kept))
         if isinstance(match.stop, str):
             return None, match.end_byte if self._params.include_stop else match.start_byte
         if self._params.include_stop:
             return list(self.token_ids), match.end_byte
         return self.token_ids[: match.start_token], match.start_byte
+
+    def _end_of(self, num_tokens: int) -> int:
+        """Return the number of bytes of the first tokens."""
+        return self._ends[num_tokens - 1] if num_tokens else 0
 
     def _show(self, num_bytes: int) -> str:
         if num_bytes <= self._num_shown:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from sureact.constraints.constraint import ConstraintState
+from sureact.errors import ConstraintStateError, InternalError
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.outputs import FinishReason, StepLogprobs, StepOutput, StepTimings, StreamDelta, TokenUsage
 from sureact.sampling_params import SamplingParams
@@ -22,6 +23,20 @@ class Seconds:
     mask: float = 0.0
 
 
+@dataclass(slots=True)
+class Refusals:
+    """How often the constraint of a request refused what its mask had offered."""
+
+    vetoes: int = 0
+    """Tokens refused one by one."""
+    dead_ends: int = 0
+    """Texts that no token could continue."""
+    rollbacks: int = 0
+    """Tokens taken back."""
+    is_budget_exhausted: bool = False
+    """Whether the request failed because it may take no more tokens back."""
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """One generation on a sequence. The engine's thread advances it; any thread may read its deltas or abort it."""
@@ -33,11 +48,14 @@ class Request:
     """Tokenizes the text between the last kept token and a stop."""
     constraint: ConstraintState | None = None
     repetition_penalty: float = 1.0
+    max_rollbacks: int = 0
+    """Tokens that it may take back."""
     owns_sequence: bool = False
     """Whether the sequence goes with the request; a session keeps its own."""
     num_prompt_tokens: int = 0
     num_cached_at_start: int = 0
     seconds: Seconds = field(default_factory=Seconds)
+    refusals: Refusals = field(default_factory=Refusals)
     num_kept: int = 0
     """Generated tokens that stay in the context, once the request is done."""
     leftover_ids: tuple[int, ...] = ()
@@ -48,6 +66,8 @@ class Request:
     """The random numbers of this request alone, fixed by its seed whoever runs beside it."""
     _text: GeneratedText = field(init=False)
     _logprobs: list[StepLogprobs] = field(init=False, default_factory=list[StepLogprobs])
+    _num_shown: int = field(init=False, default=0)
+    """Generated ids that were handed out."""
     _last_delta: StreamDelta | BaseException | None = field(init=False, default=None)
     _deltas: SimpleQueue[StreamDelta | BaseException] = field(init=False, default_factory=SimpleQueue)
 
@@ -59,7 +79,7 @@ class Request:
 
     @property
     def generated_ids(self) -> list[int]:
-        """Ids picked, before any cut."""
+        """Ids picked and not taken back, before any cut."""
         return self._text.token_ids
 
     @property
@@ -89,7 +109,8 @@ class Request:
             return
         if self.constraint is not None:
             self.constraint.accept_token(token_id)
-        text = self._text.push(token_id)
+        num_settled = self.constraint.num_settled_tokens if self.constraint is not None else None
+        text = self._text.push(token_id, num_settled=num_settled)
         if self._text.stop_match is not None:
             self._finish("stop", self._text.stop_match.stop)
         elif self.constraint is not None and self.constraint.is_terminated:
@@ -97,7 +118,29 @@ class Request:
         elif len(self.generated_ids) >= self.params.max_tokens:
             self._finish("length", None, text=text)
         else:
-            self._deltas.put(StreamDelta(text=text, token_ids=(token_id,)))
+            self._hand_out(text, num_settled)
+
+    def take_back(self) -> None:
+        """Leave a dead end: remove the last token, so that another is picked in its place.
+
+        The token before it is computed again, since its logits are needed.
+
+        Raises:
+            ConstraintStateError: the constraint knows no dead ends, no generated token is left, or `max_rollbacks` is
+                reached.
+            InternalError: the constraint had called the token settled.
+        """
+        assert self.constraint is not None, "only a constraint has dead ends"
+        self.constraint.mark_dead_end()
+        self.refusals.dead_ends += 1
+        self._check_can_take_back()
+        self.constraint.rollback(1)
+        self.refusals.rollbacks += 1
+        self._text.take_back()
+        if self._logprobs:
+            self._logprobs.pop()
+        del self.sequence.token_ids[-1]
+        self.sequence.num_cached = min(self.sequence.num_cached, len(self.sequence) - 1)
 
     def abort(self) -> None:
         """End the request where it stands."""
@@ -128,6 +171,28 @@ class Request:
             if delta.output is not None:
                 return
 
+    def _check_can_take_back(self) -> None:
+        num_rollbacks = self.refusals.rollbacks
+        if not self.generated_ids:
+            raise ConstraintStateError(
+                f"The constraint refused every token that can begin the text, after {num_rollbacks:,} tokens were "
+                "taken back. No text that the model can write may satisfy it: simplify the schema."
+            )
+        if num_rollbacks >= self.max_rollbacks:
+            self.refusals.is_budget_exhausted = True
+            raise ConstraintStateError(
+                f"The constrained text came to a dead end again and again: {num_rollbacks:,} tokens were taken back, "
+                f"and max_rollbacks is {self.max_rollbacks:,}. Simplify the schema, or raise max_rollbacks."
+            )
+        if len(self.generated_ids) <= self._num_shown:
+            raise InternalError("The constraint settled a text and then refused all that follows it. Please report it.")
+
+    def _hand_out(self, text: str, num_settled: int | None) -> None:
+        token_ids = tuple(self.generated_ids[self._num_shown : num_settled])
+        if text or token_ids:
+            self._num_shown += len(token_ids)
+            self._deltas.put(StreamDelta(text=text, token_ids=token_ids))
+
     def _is_eos(self, token_id: int) -> bool:
         return not self.params.ignore_eos and token_id in self.vocabulary.eos_ids
 
@@ -143,7 +208,7 @@ class Request:
         self.is_done = True
         self.num_kept = len(finished.kept_ids)
         self.leftover_ids = tuple(self.encode(finished.leftover)) if finished.leftover else ()
-        last_ids = tuple(self.generated_ids[-1:])
+        last_ids = tuple(self.generated_ids[self._num_shown :])
         output = self._output(reason, stop_reason, finished)
         self._last_delta = StreamDelta(text=text + rest, token_ids=last_ids, output=output)
 
