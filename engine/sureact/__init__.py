@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sureact.agent.predict import ChainOfThought, Predict
     from sureact.agent.prediction import Example, Prediction
+    from sureact.agent.prompt import prompt
     from sureact.agent.react import ReAct
     from sureact.agent.signature import Signature
     from sureact.agent.tool import Tool
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 _NAMES_OF_MODULE = {
     "sureact.agent.predict": ("ChainOfThought", "Predict"),
     "sureact.agent.prediction": ("Example", "Prediction"),
+    "sureact.agent.prompt": ("prompt",),
     "sureact.agent.react": ("ReAct",),
     "sureact.agent.signature": ("Signature",),
     "sureact.agent.tool": ("Tool",),
@@ -133,6 +135,7 @@ __all__ = [
     "choice",
     "grammar",
     "json_schema",
+    "prompt",
     "regex",
 ]
 

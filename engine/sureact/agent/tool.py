@@ -56,6 +56,8 @@ class Tool:
         docstring = parse_docstring(inspect.getdoc(func))
         self.desc = docstring.summary if desc is None else desc
         self.repeatable = repeatable
+        # What reads a function, such as a filter of outlines' templates, reads a tool.
+        self.__name__, self.__doc__, self.__wrapped__ = self.name, self.desc, func
         if inspect.iscoroutinefunction(func) or inspect.isasyncgenfunction(func):
             raise ToolDefinitionError(f"Tool {self.name!r} is an async function; wrap it in one that is not.")
         self._object = None if args is not None else _described_arguments(func, self.name, docstring)

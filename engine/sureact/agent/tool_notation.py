@@ -15,16 +15,19 @@ def signature_notation(tool: Tool) -> str:
         Searches the archive.
         query: words to look for
     """
+    notes = [f"{name}: {schema['description']}" for name, schema in tool.args.items() if schema.get("description")]
+    lines = [f"{tool.name}({arguments_notation(tool)})", *tool.desc.splitlines(), *notes]
+    return "\n    ".join(lines)
+
+
+def arguments_notation(tool: Tool) -> str:
+    """Return the arguments of a tool as Python would declare them: `query: str, k: int = 5`."""
     required = tool.parameters.get("required", ())
     arguments: list[str] = []
-    notes: list[str] = []
     for name, schema in tool.args.items():
         default = "" if name in required else f" = {json.dumps(schema.get('default'), ensure_ascii=False)}"
         arguments.append(f"{name}: {type_notation(schema, tool.parameters)}{default}")
-        if schema.get("description"):
-            notes.append(f"{name}: {schema['description']}")
-    lines = [f"{tool.name}({', '.join(arguments)})", *tool.desc.splitlines(), *notes]
-    return "\n    ".join(lines)
+    return ", ".join(arguments)
 
 
 def function_notation(tool: Tool) -> dict[str, object]:

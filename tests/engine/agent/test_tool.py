@@ -1,4 +1,5 @@
 import functools
+import inspect
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -217,3 +218,9 @@ def test_given_schemas_that_are_none_are_refused(args: Any):
 def test_a_name_that_is_no_text_is_refused():
     with pytest.raises(ToolDefinitionError, match="cannot name a tool"):
         Tool(search, name=5)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_tool_shows_what_its_function_shows():
+    tool = Tool(search, name="find", desc="Finds.")
+    assert (tool.__name__, tool.__doc__) == ("find", "Finds.")
+    assert inspect.signature(tool) == inspect.signature(search)

@@ -1,5 +1,5 @@
 from sureact.agent.tool import Tool
-from sureact.agent.tool_notation import function_notation, signature_notation
+from sureact.agent.tool_notation import arguments_notation, function_notation, signature_notation
 
 
 def search(query: str, k: int = 5, tags: list[str] | None = None) -> str:
@@ -20,7 +20,9 @@ def test_a_tool_reads_like_a_python_declaration():
 
 
 def test_a_tool_without_arguments_has_empty_parentheses():
-    assert signature_notation(Tool(lambda: 1, name="now", desc="")) == "now()"
+    tool = Tool(lambda: 1, name="now", desc="")
+    assert signature_notation(tool) == "now()"
+    assert arguments_notation(tool) == ""
 
 
 def test_chat_templates_get_an_openai_function():
