@@ -56,7 +56,7 @@ class Dialect:
 
     def identifier(self, schema: Schema) -> str | None:
         """Return the address that `schema` declares; None if it has none, or one that only names an anchor."""
-        if isinstance(schema, bool) or (self.ignores_ref_siblings and "$ref" in schema):
+        if not isinstance(schema, dict) or (self.ignores_ref_siblings and "$ref" in schema):
             return None
         declared = schema.get(self.id_keyword)
         return declared if isinstance(declared, str) and not declared.startswith("#") else None
@@ -84,7 +84,7 @@ def dialect_of(
         ConstraintCompileError: `$schema` is not text.
         UnsupportedSchemaError: a draft before 4, or a vocabulary that is required and not known.
     """
-    if isinstance(schema, bool) or "$schema" not in schema:
+    if not isinstance(schema, dict) or "$schema" not in schema:
         return default
     address, place = schema["$schema"], f"{place}/$schema"
     if not isinstance(address, str):

@@ -86,6 +86,10 @@ def _read_text(node: SchemaNode, keyword: str, value: Any) -> None:
     node.result[keyword] = text(value)
 
 
+def _check_text(node: SchemaNode, keyword: str, value: Any) -> None:
+    text(value)
+
+
 def _read_format(node: SchemaNode, keyword: str, value: Any) -> None:
     if text(value) in node.normalizer.asserted_formats:
         node.result[keyword] = value
@@ -153,17 +157,10 @@ def _read_items_of_old_drafts(node: SchemaNode, keyword: str, value: Any) -> Non
         node.result["items"] = node.child(node.source["additionalItems"], "additionalItems")
 
 
-def _read_contains_uncounted(node: SchemaNode, keyword: str, value: Any) -> None:
-    _read_schema(node, keyword, value)
-
-
-def _read_contains(node: SchemaNode, keyword: str, value: Any) -> None:
-    node.result[keyword] = node.child(value, keyword)
-    least = count(node.source.get("minContains", 1))
-    if least != 1:
-        node.result["minContains"] = least
-    if "maxContains" in node.source:
-        node.result["maxContains"] = count(node.source["maxContains"])
+def _read_contains_bound(node: SchemaNode, keyword: str, value: Any) -> None:
+    bound = count(value)
+    if "contains" in node.source and (keyword, bound) != ("minContains", 1):
+        node.result[keyword] = bound
 
 
 def _read_property_names(node: SchemaNode, keyword: str, value: Any) -> None:
@@ -254,7 +251,7 @@ def _warn(node: SchemaNode, keyword: str, why: str) -> None:
 _IN_ALL_DRAFTS: dict[str, Reader | None] = {
     **dict.fromkeys(ANNOTATIONS | IDENTIFIERS | {"$defs", "definitions", "nullable"}),
     # These are read with the keyword that gives them a meaning.
-    **dict.fromkeys(("additionalItems", "then", "else", "minContains", "maxContains")),
+    **dict.fromkeys(("additionalItems", "then", "else")),
     "type": _read_type,
     "enum": _read_enum,
     "multipleOf": _read_divisor,
@@ -283,6 +280,7 @@ _IN_ALL_DRAFTS: dict[str, Reader | None] = {
 
 _BY_DRAFT: dict[int, dict[str, Reader | None]] = {
     4: {
+        "id": _check_text,
         "minimum": _read_bound_of_draft_4,
         "maximum": _read_bound_of_draft_4,
         "exclusiveMinimum": _check_flag,
@@ -290,17 +288,20 @@ _BY_DRAFT: dict[int, dict[str, Reader | None]] = {
         "dependencies": _read_dependencies,
     },
     6: {
+        "id": None,
+        "$id": _check_text,
         "const": _read_const,
         "minimum": _read_number,
         "maximum": _read_number,
         "exclusiveMinimum": _read_exclusive_number,
         "exclusiveMaximum": _read_exclusive_number,
-        "contains": _read_contains_uncounted,
+        "contains": _read_schema,
         "propertyNames": _read_property_names,
     },
     7: {"if": _read_if},
     2019: {
-        "contains": _read_contains,
+        "minContains": _read_contains_bound,
+        "maxContains": _read_contains_bound,
         "dependencies": _read_foreign,
         "dependentRequired": _read_dependent_required,
         "dependentSchemas": _read_schema_map,

@@ -131,5 +131,14 @@ def schemas(value: Any) -> list[Any]:
 
 
 def _malformed(value: object, allowed: str) -> MalformedKeywordError:
+    return MalformedKeywordError(f"{shortened(value)} is not {allowed}")
+
+
+def shortened(value: object) -> str:
+    """Write a value as an error shows it; of a long one, the beginning."""
+    if isinstance(value, dict | list):
+        return f"{'an object' if isinstance(value, dict) else 'a list'}"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+        return "a huge integer"  # Python refuses to write the longest ones
     shown = repr(value)
-    return MalformedKeywordError(f"{shown if len(shown) <= 100 else shown[:100] + '...'} is not {allowed}")
+    return shown if len(shown) <= 100 else f"{shown[:100]}..."

@@ -8,6 +8,9 @@ from typing import Any, TypeAlias, cast
 Schema: TypeAlias = dict[str, Any] | bool
 Transform: TypeAlias = Callable[[Schema, tuple[str, ...]], Schema]
 
+MAX_DEPTH = 250
+"""Levels of schemas inside schemas that are served: few enough for every step to recurse over them."""
+
 SCHEMA_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
 """Keywords whose value maps names to subschemas; `dependencies` may also map them to lists of names."""
 SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})

@@ -35,6 +35,11 @@ class NormalSchema:
     definitions: dict[str, Schema]
     """What references point to; the names need no escaping."""
 
+    @property
+    def document(self) -> Schema:
+        """The whole as one schema of draft 2020-12."""
+        return self.root if isinstance(self.root, bool) else {**self.root, "$defs": self.definitions}
+
 
 def normalize(
     schema: Schema,

@@ -12,7 +12,8 @@ from typing import Any, cast
 from urllib.parse import unquote, urljoin
 
 from sureact.constraints.schema.dialect import LATEST, Dialect, dialect_of
-from sureact.constraints.schema.keywords import SCHEMA_LISTS, SCHEMA_MAPS, SINGLE_SCHEMAS, Schema
+from sureact.constraints.schema.keyword_shapes import shortened
+from sureact.constraints.schema.keywords import MAX_DEPTH, SCHEMA_LISTS, SCHEMA_MAPS, SINGLE_SCHEMAS, Schema
 from sureact.constraints.schema.pointer import child_pointer
 
 
@@ -94,7 +95,9 @@ class Library:
             return self._anchored(resource, fragment, reference)
         target = self._pointed(resource, fragment) if fragment else Target(resource.contents, resource, resource.place)
         if target is None:
-            raise UnresolvedReferenceError(f"points to nothing: {reference!r}. Correct it, or put a schema there.")
+            raise UnresolvedReferenceError(
+                f"points to nothing: {shortened(reference)}. Correct it, or put a schema there"
+            )
         return target
 
     def dynamic_anchors(self, resource: Resource) -> dict[str, Target]:
@@ -115,7 +118,7 @@ class Library:
         if address in self._by_address:
             return self._by_address[address]
         raise UnresolvedReferenceError(
-            f"points outside the schema, to {reference!r}. Copy that into '$defs', or give it in `resources`."
+            f"points outside the schema, to {shortened(reference)}. Copy that into '$defs', or give it in `resources`."
         )
 
     def _load_given(self, addresses: Iterable[str], dialect: Dialect) -> None:
@@ -154,21 +157,22 @@ class Library:
         """Find the addresses and anchors in `resource`, and in the resources inside it."""
         if id(resource) in self._searched:
             return
-        pending: list[tuple[Schema, Resource, Dialect, str]] = [
-            (resource.contents, resource, resource.dialect, resource.place)
+        pending: list[tuple[Schema, Resource, Dialect, str, int]] = [
+            (resource.contents, resource, resource.dialect, resource.place, 0)
         ]
         while pending:
-            schema, outer, around, place = pending.pop()
+            schema, outer, around, place, depth = pending.pop()
             inner, dialect = self.enter(schema, outer, around, place)
             self._searched.add(id(inner))
-            if isinstance(schema, dict):
+            if isinstance(schema, dict) and depth < MAX_DEPTH:
                 _note_anchors(schema, inner, dialect, place)
-                pending.extend((child, inner, dialect, child_pointer(place, *path)) for path, child in _parts(schema))
+                for path, child in _parts(schema):
+                    pending.append((child, inner, dialect, child_pointer(place, *path), depth + 1))
 
     def _anchored(self, resource: Resource, name: str, reference: str) -> Target:
         self._search(resource)
         if name not in resource.anchors:
-            raise UnresolvedReferenceError(f"names an anchor that does not exist: {reference!r}.")
+            raise UnresolvedReferenceError(f"names an anchor that does not exist: {shortened(reference)}.")
         return resource.anchors[name]
 
     def _pointed(self, resource: Resource, pointer: str) -> Target | None:
@@ -195,7 +199,7 @@ def _joined(base: str, reference: str) -> str:
     try:
         return urljoin(base, reference).partition("#")[0] or base
     except ValueError as error:
-        raise UnresolvedReferenceError(f"is no URI: {reference!r} ({error}).") from error
+        raise UnresolvedReferenceError(f"is no URI: {shortened(reference)} ({error}).") from error
 
 
 def _kind_below(kind: str, step: str, here: object) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from sureact.constraints.schema.dialect import Dialect
 from sureact.constraints.schema.keyword_readers import Reader, read_unknown
-from sureact.constraints.schema.keyword_shapes import MalformedKeywordError
-from sureact.constraints.schema.keywords import Schema
+from sureact.constraints.schema.keyword_shapes import MalformedKeywordError, shortened
+from sureact.constraints.schema.keywords import MAX_DEPTH, Schema
 from sureact.constraints.schema.pointer import child_pointer
 from sureact.constraints.schema.references import Resource, UnresolvedReferenceError
 from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
@@ -17,15 +17,13 @@ from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
 if TYPE_CHECKING:
     from sureact.constraints.schema.normal_form import Normalizer
 
-MAX_DEPTH = 250
-"""Levels of schemas inside schemas that are read: few enough for every step to recurse over a normal form."""
-
 Scope: TypeAlias = frozenset[tuple[str, Resource]]
 """The dynamic anchors of the resources that were entered before the innermost one, each bound to the first that has it.
 
 A `$dynamicRef` can tell no more of its dynamic scope than these bindings, and there are finitely many.
 """
 
+_MAX_SHOWN_POINTER = 200
 _NULL: Schema = {"type": "null"}
 
 
@@ -107,8 +105,7 @@ class SchemaNode:
         """Check the schema as a whole, and return the keywords of it that count."""
         source: Any = self.source
         if not isinstance(source, dict):
-            shown = json.dumps(source, default=str)[:100]
-            self._refuse(f"{shown} is not a schema; write an object, true or false")
+            self._refuse(f"{shortened(source)} is not a schema; write an object, true or false")
         if self.depth > MAX_DEPTH:
             self._refuse(f"it is nested more than {MAX_DEPTH} levels deep; move inner schemas into '$defs'")
         dialect = self.context.dialect
@@ -140,4 +137,7 @@ class SchemaNode:
         return dialect
 
     def _refuse(self, why: str) -> NoReturn:
-        raise ConstraintCompileError(f"Not a valid JSON schema at {self.pointer() or 'the root'}: {why}.")
+        place = self.pointer()
+        if len(place) > _MAX_SHOWN_POINTER:
+            place = f"{place[:_MAX_SHOWN_POINTER]}..."
+        raise ConstraintCompileError(f"Not a valid JSON schema at {place or 'the root'}: {why}.")

@@ -4,7 +4,9 @@ import pytest
 
 from sureact.constraints.schema.keywords import (
     ANNOTATIONS,
+    ASSERTED_FORMATS,
     ENFORCED,
+    GRAMMAR_FORMATS,
     NOT_ENFORCED,
     Schema,
     is_annotation,
@@ -63,3 +65,37 @@ def test_every_direct_subschema_is_mapped_with_its_path_and_nothing_else() -> No
         "const": {"items": True},
     }
     assert paths == [("properties", "items"), ("anyOf", "0"), ("anyOf", "1"), ("items", "0")]
+
+
+@pytest.mark.parametrize(
+    ("schema", "paths"),
+    [
+        ({"not": {}, "if": {}, "then": {}, "else": {}}, [("not",), ("if",), ("then",), ("else",)]),
+        ({"contains": {}, "propertyNames": {}}, [("contains",), ("propertyNames",)]),
+        ({"unevaluatedItems": {}, "unevaluatedProperties": {}}, [("unevaluatedItems",), ("unevaluatedProperties",)]),
+        ({"dependentSchemas": {"a": {}}}, [("dependentSchemas", "a")]),
+        ({"dependencies": {"a": {}, "b": ["c"]}}, [("dependencies", "a")]),
+        ({"contains": "text", "anyOf": 3, "properties": None, "allOf": [4]}, []),
+    ],
+)
+def test_all_applicators_are_known_and_what_is_no_schema_stays(
+    schema: dict[str, Any], paths: list[tuple[str, ...]]
+) -> None:
+    found: list[tuple[str, ...]] = []
+
+    def collect(child: Schema, path: tuple[str, ...]) -> Schema:
+        found.append(path)
+        return child
+
+    assert map_subschemas(schema, collect) == schema
+    assert found == paths
+
+
+def test_what_a_grammar_holds_is_part_of_what_is_asserted() -> None:
+    assert GRAMMAR_FORMATS < ASSERTED_FORMATS
+
+
+def test_the_asserted_formats_are_those_that_the_judge_can_check() -> None:
+    from jsonschema import Draft202012Validator
+
+    assert Draft202012Validator.FORMAT_CHECKER.checkers.keys() == ASSERTED_FORMATS
