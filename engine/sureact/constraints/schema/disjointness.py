@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from itertools import combinations
 from typing import Any, cast
 
 from sureact.constraints.schema.keywords import Schema
@@ -11,6 +12,7 @@ from sureact.constraints.schema.pointer import resolve_local_ref
 
 _ALL_TYPES = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
 _MAX_DEPTH = 8
+_MAX_PAIRED = 8
 
 
 def tagged_branches(schema: dict[str, Any], root: Schema) -> list[Schema]:
@@ -42,6 +44,37 @@ def are_disjoint(left: Schema, right: Schema, root: Schema, depth: int = 0) -> b
     if shared_types <= {"object"} and _tags_differ(lefts, rights, root):
         return True
     return _options_disjoint(lefts, right, root, depth) or _options_disjoint(rights, left, root, depth)
+
+
+def are_all_disjoint(branches: list[Schema], root: Schema) -> bool:
+    """Whether no value can be valid under two of `branches`; many branches are told apart by one tag alone."""
+    if len(branches) > _MAX_PAIRED:
+        return _has_one_tag(branches, root)
+    return all(are_disjoint(left, right, root) for left, right in combinations(branches, 2))
+
+
+def _has_one_tag(branches: list[Schema], root: Schema) -> bool:
+    """Whether all branches are objects that require a property which has other values in each."""
+    parts = [_conjuncts(branch, root) for branch in branches]
+    if not all(_types(part) <= {"object"} for part in parts):
+        return False
+    return any(
+        _are_distinct([_property(part, name, root) for part in parts])
+        for name in set[str].intersection(*(_required(part) for part in parts))
+    )
+
+
+def _are_distinct(properties: list[list[Schema]]) -> bool:
+    """Whether each of the properties lists its values, and none lists what another one does."""
+    seen: set[str] = set()
+    for parts in properties:
+        values = next(
+            (own for part in parts if isinstance(part, dict) and (own := _own_values(part)) is not None), None
+        )
+        if values is None or values & seen:
+            return False
+        seen |= values
+    return True
 
 
 def _conjuncts(schema: Schema, root: Schema, seen: frozenset[str] = frozenset()) -> list[Schema]:
@@ -86,13 +119,13 @@ def _own_types(schema: dict[str, Any]) -> frozenset[str]:
 def _own_values(schema: dict[str, Any]) -> frozenset[str] | None:
     """Return the values that `const` or `enum` list, as canonical JSON; None when any value may pass."""
     if "const" in schema:
-        return frozenset({_canonical(schema["const"])})
+        return frozenset({canonical(schema["const"])})
     if "enum" in schema:
-        return frozenset(_canonical(value) for value in schema["enum"])
+        return frozenset(canonical(value) for value in schema["enum"])
     return None
 
 
-def _canonical(value: Any) -> str:
+def canonical(value: Any) -> str:
     """Write a value so that equal JSON values (1 and 1.0, not 1 and true) give equal texts."""
     return json.dumps(_integral(value), sort_keys=True)
 

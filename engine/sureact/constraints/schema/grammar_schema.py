@@ -1,0 +1,48 @@
+"""From a schema in normal form to schemas that llguidance builds grammars from, the tightest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from sureact.constraints.schema.grammar_writer import GrammarWriter
+from sureact.constraints.schema.leeway import Leeway
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sureact.constraints.schema.normal_form import NormalSchema
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarSchema:
+    """A schema whose grammar has every text that the schema it was made from allows."""
+
+    schema: dict[str, Any]
+    """What llguidance gets; `x-guidance` is for the caller to add."""
+    is_exact: bool
+    """Whether the grammar has no other text: none that is invalid, names a key twice, or overflows a number."""
+
+
+def grammar_schemas(
+    normal: NormalSchema, *, key_order: Literal["schema", "any"], ensure_ascii: bool
+) -> Iterator[GrammarSchema]:
+    """Yield schemas for llguidance, the tightest first, for the caller to take the first that compiles.
+
+    None forbids a text that is valid with its keys in declared order (`"schema"`), or in any. The next one is made only
+    when asked for, and depends on why the one before failed; if that reason `proves_unsatisfiable`, no other can help.
+    The last allows any JSON.
+
+    Args:
+        normal: what the texts must be valid under.
+        key_order: the order in which keys come. Declared order is that of `properties`, in the order of the keywords
+            they stand in; then come required names that are declared nowhere, then all others.
+        ensure_ascii: whether what is not ASCII will be written as escapes, which a grammar's constants cannot offer.
+    """
+    leeway: Leeway | None = Leeway()
+    while leeway is not None:
+        writer = GrammarWriter(normal, leeway, any_order=key_order == "any", ensure_ascii=ensure_ascii)
+        schema = writer.write()
+        yield GrammarSchema(schema, writer.is_exact)
+        leeway = leeway.after(schema)
+    yield GrammarSchema({}, is_exact=False)

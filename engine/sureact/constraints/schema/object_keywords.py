@@ -1,0 +1,87 @@
+"""How keywords about objects are written for llguidance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sureact.constraints.schema.spelling import is_countable, is_spellable_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sureact.constraints.schema.grammar_writer import GrammarWriter, Node
+    from sureact.constraints.schema.keywords import Schema
+
+
+def _write_properties(writer: GrammarWriter, node: Node, keyword: str, properties: dict[str, Schema]) -> None:
+    written: dict[str, Schema] = {}
+    for name, child in properties.items():
+        if is_spellable_text(name, ensure_ascii=writer.ensure_ascii):
+            written[name] = writer.subschema(child, node.depth, may_be_open=node.may_be_open)
+        else:
+            _open(writer, node)
+    node.written[keyword] = written
+
+
+def _write_pattern_properties(writer: GrammarWriter, node: Node, keyword: str, patterns: dict[str, Schema]) -> None:
+    writer.is_exact = False  # a key that a pattern allows may come twice
+    written: dict[str, Schema] = {}
+    for pattern, child in patterns.items():
+        if "name patterns" in writer.omitted or not _is_usable(writer, pattern):
+            _open(writer, node)
+        else:
+            written[pattern] = writer.subschema(child, node.depth, may_be_open=node.may_be_open)
+    if "overlaps" in writer.omitted and len(written) > 1:
+        written = {"|".join(f"({pattern})" for pattern in written): _union(list(written.values()))}
+    node.written[keyword] = written
+
+
+def _is_usable(writer: GrammarWriter, pattern: str) -> bool:
+    return pattern not in writer.leeway.bad_patterns and is_spellable_text(pattern, ensure_ascii=writer.ensure_ascii)
+
+
+def _union(schemas: list[Schema]) -> Schema:
+    return True if True in schemas else {"anyOf": schemas}
+
+
+def _write_additional(writer: GrammarWriter, node: Node, keyword: str, child: Schema) -> None:
+    written = writer.subschema(child, node.depth, may_be_open=node.may_be_open)
+    if written is not True:
+        node.written[keyword] = written
+
+
+def _write_required(writer: GrammarWriter, node: Node, keyword: str, names: list[str]) -> None:
+    spellable = [name for name in names if is_spellable_text(name, ensure_ascii=writer.ensure_ascii)]
+    writer.is_exact &= len(spellable) == len(names)
+    if spellable:
+        node.written[keyword] = spellable
+
+
+def _write_num_properties(writer: GrammarWriter, node: Node, keyword: str, count: int) -> None:
+    """Write a count, unless it says nothing; llguidance counts no declared key that may be left out."""
+    source = node.source
+    names, required = source.get("properties", {}), source.get("required", ())
+    if keyword == "minProperties" and count <= len(set(required)):
+        return
+    is_closed = source.get("additionalProperties") is False and "patternProperties" not in source
+    if keyword == "maxProperties" and is_closed and count >= len(names):
+        return
+    if "counts" in writer.omitted or not names.keys() <= set(required) or not is_countable(count):
+        writer.is_exact = False
+    else:
+        node.written[keyword] = count
+
+
+def _open(writer: GrammarWriter, node: Node) -> None:
+    writer.is_exact = False
+    node.is_open = True
+
+
+OBJECT_KEYWORDS: dict[str, Callable[[GrammarWriter, Node, str, Any], None]] = {
+    "properties": _write_properties,
+    "patternProperties": _write_pattern_properties,
+    "additionalProperties": _write_additional,
+    "required": _write_required,
+    "minProperties": _write_num_properties,
+    "maxProperties": _write_num_properties,
+}
