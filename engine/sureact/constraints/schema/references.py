@@ -25,12 +25,22 @@ class UnresolvedReferenceError(LookupError):
 class Resource:
     """A document, or a part of one that declares an address, and what is anchored in it."""
 
-    address: str
+    identifier: str
+    """The address as it is declared, which may be relative to that of `outer`."""
+    outer: Resource | None
     contents: Schema
     dialect: Dialect
     place: str
     anchors: dict[str, Target] = field(default_factory=dict[str, "Target"])
     dynamic_anchors: dict[str, Target] = field(default_factory=dict[str, "Target"])
+    _address: str | None = None
+
+    @property
+    def address(self) -> str:
+        """The whole address; made when it is asked for, as some files declare one in every schema and use none."""
+        if self._address is None:
+            self._address = _joined(self.outer.address if self.outer else "", self.identifier)
+        return self._address
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +83,7 @@ class Library:
             return outer, dialect
         known = self._by_contents.get(id(schema))
         if known is None:
-            known = Resource(_joined(outer.address, identifier), schema, dialect, place)
-            self._register(known)
+            known = self._by_contents[id(schema)] = Resource(identifier, outer, schema, dialect, place)
         return known, dialect
 
     def resolve(self, reference: str, base: Resource, dialect: Dialect) -> Target:
@@ -137,17 +146,14 @@ class Library:
                 self._add_document(address, document, dialect_of(document), f"{address}#")
 
     def _add_document(self, address: str, document: Schema, dialect: Dialect, place: str) -> Resource:
-        identifier = dialect.identifier(document)
-        own_address = address if identifier is None else _joined(address, identifier)
-        resource = Resource(own_address, document, dialect, place)
+        resource = Resource(address, None, document, dialect, place)
         self._by_address.setdefault(address, resource)
-        self._register(resource)
+        identifier = dialect.identifier(document)
+        if identifier is not None:
+            resource.identifier = _joined(address, identifier)
+        self._by_contents[id(document)] = resource
         self._roots.append(resource)
         return resource
-
-    def _register(self, resource: Resource) -> None:
-        self._by_address.setdefault(resource.address, resource)
-        self._by_contents[id(resource.contents)] = resource
 
     def _search_all(self) -> None:
         for root in self._roots:
@@ -163,7 +169,9 @@ class Library:
         while pending:
             schema, outer, around, place, depth = pending.pop()
             inner, dialect = self.enter(schema, outer, around, place)
-            self._searched.add(id(inner))
+            if id(inner) not in self._searched:
+                self._searched.add(id(inner))
+                self._by_address.setdefault(inner.address, inner)
             if isinstance(schema, dict) and depth < MAX_DEPTH:
                 _note_anchors(schema, inner, dialect, place)
                 for path, child in _parts(schema):

@@ -86,7 +86,7 @@ def test_every_draft_reads_the_keywords_that_jsonschema_reads() -> None:
         2019: validators.Draft201909Validator,
         2020: validators.Draft202012Validator,
     }
-    helpers = {"additionalItems", "minContains", "maxContains", "exclusiveMinimum", "exclusiveMaximum", "id", "$id"}
+    beside = {"additionalItems", "minContains", "maxContains", "exclusiveMinimum", "exclusiveMaximum", "id", "$id"}
     for draft, judge in judges.items():
         readers = readers_of(Dialect(draft))
         read = {
@@ -94,4 +94,4 @@ def test_every_draft_reads_the_keywords_that_jsonschema_reads() -> None:
             for keyword, reader in readers.items()
             if reader and not reader.__name__.endswith(("foreign", "check_text"))
         }
-        assert read - helpers == judge.VALIDATORS.keys() - helpers
+        assert read - beside == judge.VALIDATORS.keys() - beside
