@@ -38,7 +38,7 @@ class OutputExtraction:
         reasoning = {REASONING: _reasoning_field()} if with_reasoning else {}
         self._object = JsonObject("Outputs", reasoning | signature.outputs)
         constraint = json_schema(self._object.schema, additional_properties="closed")
-        constraint.prepared_schema()  # refuses now what it would refuse in the middle of a run
+        constraint.check()  # refuses now what it would refuse in the middle of a run
         self.constraint: Constraint = constraint
 
     def field_lines(self) -> list[str]:

@@ -111,7 +111,7 @@ def call_branches(tools: Mapping[str, Tool]) -> list[ToolCallBranch]:
 
     for tool in tools.values():
         # Refuses now what the grammar would refuse in the middle of a run.
-        json_schema(tool.parameters, additional_properties="closed").prepared_schema()
+        json_schema(tool.parameters, additional_properties="closed").check()
     return [ToolCallBranch(tool.name, tool.parameters) for tool in tools.values()]
 
 

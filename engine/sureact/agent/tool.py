@@ -8,14 +8,14 @@ import typing
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from sureact.agent.docstring import Docstring, parse_docstring
 from sureact.agent.json_object import JsonObject, ObjectField
 from sureact.errors import ToolDefinitionError, ToolExecutionError
 
 if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
+    from sureact.constraints.json_schema import JsonSchemaConstraint
 
 FINISH = "finish"
 """Name of the built-in tool that ends a run."""
@@ -77,19 +77,17 @@ class Tool:
         """
         errors = [
             f"{'.'.join(map(str, error.absolute_path)) or 'arguments'}: {error.message}"
-            for error in self._judge.iter_errors(cast("Any", dict(args)))
+            for error in self._args_constraint.faults(dict(args))
         ]
         if errors:
             raise ToolExecutionError(f"{self.name} refuses {dict(args)!r}: {'; '.join(errors)}")
 
     @cached_property
-    def _judge(self) -> Validator:
+    def _args_constraint(self) -> JsonSchemaConstraint:
         """What judges a decoded call also judges one that the user makes, so the two never differ."""
-        from sureact.constraints.schema.judge import json_validator
-        from sureact.constraints.schema.object_closing import close_objects
-        from sureact.constraints.schema.preparation import with_null
+        from sureact.constraints.json_schema import json_schema
 
-        return json_validator(close_objects(with_null(self.parameters)), check_formats=True)
+        return json_schema(self.parameters, additional_properties="closed")
 
     def __call__(self, **args: object) -> object:
         """Validate the arguments, convert them to the function's types, and call it.

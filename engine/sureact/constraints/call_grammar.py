@@ -14,8 +14,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sureact.constraints.choice import lark_string
-from sureact.constraints.compiler import GrammarConstraint, control_token_id
+from sureact.constraints.compiler import compile_once, tokenizer_of, try_compile
+from sureact.constraints.constraint import CompiledConstraint, Constraint
+from sureact.constraints.guards.call_guard import CallGuard, GuardedCall
+from sureact.constraints.guards.guarded_state import GuardedConstraint
 from sureact.constraints.json_schema import JsonSchemaConstraint, json_schema
+from sureact.constraints.llguidance_tokenizer import control_token_id
 from sureact.errors import ConfigError, ConstraintCompileError, InternalError, UnsupportedSchemaError
 
 if TYPE_CHECKING:
@@ -23,7 +27,9 @@ if TYPE_CHECKING:
 
     from llguidance import LLTokenizer
 
+    from sureact.constraints.prepared_schema import ChosenGrammar
     from sureact.errors import ConstraintError
+    from sureact.tokens.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ def tool_call_grammar(
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallConstraint(GrammarConstraint):
+class ToolCallConstraint(Constraint):
     """A call of one of several tools."""
 
     names: tuple[str, ...]
@@ -101,35 +107,46 @@ class ToolCallConstraint(GrammarConstraint):
         texts = [[_key(part) for part in parts] for parts in (self.prefix, self.delimiter, self.suffix)]
         return "tool_call:" + json.dumps([self.names, [args.cache_key for args in self.args], texts])
 
-    def grammar(self, tokenizer: LLTokenizer) -> str:
-        """Return an alternation over the tools, each with the schema of its own arguments.
+    def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
+        """Bind to a vocabulary, or return what an earlier call bound.
 
         Raises:
-            ConstraintCompileError: the tokenizer has no such control token, or a schema is malformed.
+            ConstraintCompileError: the tokenizer has no such control token, or no arguments can satisfy a schema.
             UnsupportedSchemaError: a schema has a keyword that cannot be enforced; the message names the tool.
         """
+        return compile_once(self.cache_key, vocabulary, lambda: self._compile(vocabulary))
+
+    def _compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
+        tokenizer = tokenizer_of(vocabulary)
+        chosen = [_chosen(name, args) for name, args in zip(self.names, self.args, strict=True)]
+        grammar = self._grammar([choice.schema for choice in chosen], tokenizer)
+        compiled = try_compile(grammar, vocabulary, self._control_ids(tokenizer))
+        if isinstance(compiled, str):
+            raise ConstraintCompileError(f"The tools cannot be compiled together: {compiled.strip()}")
+        if all(choice.guard is None for choice in chosen):
+            return compiled
+        openings = (self._opening(name) for name in self.names)
+        calls = [GuardedCall(opening, choice.guard) for opening, choice in zip(openings, chosen, strict=True)]
+        return GuardedConstraint(compiled, CallGuard(calls), vocabulary)
+
+    def _grammar(self, schemas: Sequence[Mapping[str, Any]], tokenizer: LLTokenizer) -> str:
+        """Return an alternation over the tools, each with the schema of its own arguments."""
         lines = ["start: " + " | ".join(f"call_{index}" for index in range(len(self.names)))]
-        for index, (name, args) in enumerate(zip(self.names, self.args, strict=True)):
+        for index, (name, schema) in enumerate(zip(self.names, schemas, strict=True)):
             before = _lark((*self.prefix, name, *self.delimiter), tokenizer)
             after = _lark(self.suffix, tokenizer)
             lines.append(f"call_{index}: {before} args_{index} {after}")
-            lines.append(f"args_{index}: %json {json.dumps(_prepared(name, args))}")
+            lines.append(f"args_{index}: %json {json.dumps(schema)}")
         return "\n".join(lines) + "\n"
 
-    def named_control_ids(self, tokenizer: LLTokenizer) -> frozenset[int]:
-        """Return the control tokens of the prompt format."""
+    def _control_ids(self, tokenizer: LLTokenizer) -> frozenset[int]:
         parts = (*self.prefix, *self.delimiter, *self.suffix)
         return frozenset(_control_id(part, tokenizer) for part in parts if isinstance(part, ControlToken))
 
-    def compile_error(self, reason: str) -> ConstraintError:
-        """Return the error of the first tool whose arguments alone do not compile, with its name."""
-        from sureact.constraints.byte_matcher import byte_tokenizer, grammar_error
-
-        for name, args in zip(self.names, self.args, strict=True):
-            own_reason = grammar_error(args.grammar(byte_tokenizer()))
-            if own_reason:
-                return _of_tool(name, args.compile_error(own_reason))
-        return ConstraintCompileError(f"The tools cannot be compiled together: {reason.strip()}")
+    def _opening(self, name: str) -> bytes:
+        """Return the text before the arguments, in which control tokens have no bytes."""
+        parts = (*self.prefix, name, *self.delimiter)
+        return "".join(part for part in parts if isinstance(part, str)).encode()
 
     def parse(self, text: str) -> tuple[str, dict[str, Any]]:
         """Return the tool's name and its arguments, judged against its schema.
@@ -188,9 +205,11 @@ def _control_id(token: ControlToken, tokenizer: LLTokenizer) -> int:
     return token_id
 
 
-def _prepared(name: str, args: JsonSchemaConstraint) -> dict[str, Any]:
+def _chosen(name: str, args: JsonSchemaConstraint) -> ChosenGrammar[bool]:
+    from sureact.constraints.byte_matcher import grammar_error
+
     try:
-        return args.prepared_schema()
+        return args.prepare().first_that_compiles(lambda grammar: grammar_error(grammar) or True)
     except (ConstraintCompileError, UnsupportedSchemaError) as error:
         raise _of_tool(name, error) from error
 

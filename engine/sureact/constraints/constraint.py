@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from sureact.errors import ConstraintStateError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from sureact.tokens.vocabulary import Vocabulary
@@ -88,6 +90,14 @@ class ConstraintState(ABC):
         Raises:
             ConstraintStateError: the token is not legal here. The state must not be used again.
         """
+
+    def accept_tokens(self, token_ids: Sequence[int]) -> int:
+        """Advance over as many of `token_ids` as are legal one after another, and return how many those were."""
+        for count, token_id in enumerate(token_ids):
+            if not self.check_token(token_id):
+                return count
+            self.accept_token(token_id)
+        return len(token_ids)
 
     @abstractmethod
     def rollback(self, num_tokens: int) -> None:

@@ -9,19 +9,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from sureact.constraints.compiler import GrammarConstraint
-from sureact.constraints.schema.check import check_schema
-from sureact.constraints.schema.fault import schema_error
+from sureact.constraints.compiler import compile_once, try_compile
+from sureact.constraints.constraint import Constraint
+from sureact.constraints.prepared_schema import JsonSpelling, PreparedSchema, prepare_schema
 from sureact.constraints.schema.judge import UnexcludedJsonError, json_validator, parse_json
-from sureact.constraints.schema.object_closing import close_objects
-from sureact.constraints.schema.preparation import prepare_schema, with_null
-from sureact.errors import ConfigError, ConstraintCompileError, ConstraintError, InternalError
+from sureact.errors import ConfigError, ConstraintError, InternalError
 
 if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
-    from llguidance import LLTokenizer
+    from collections.abc import Iterator
 
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+    from sureact.constraints.constraint import CompiledConstraint
     from sureact.constraints.schema.keywords import Schema
+    from sureact.tokens.vocabulary import Vocabulary
 
 _ITEM_SEPARATOR = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _KEY_SEPARATOR = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")
@@ -33,13 +35,15 @@ def json_schema(
     separators: tuple[str, str] = (", ", ": "),
     whitespace: Literal["any"] | None = None,
     additional_properties: Literal["schema", "closed"] = "schema",
-    key_order: Literal["schema"] = "schema",
+    key_order: Literal["schema", "any"] = "schema",
     ensure_ascii: bool = False,
-    format: Literal["assert"] = "assert",  # noqa: A002  the keyword's own name
+    format: Literal["assert", "annotate"] = "assert",  # noqa: A002  the keyword's own name
+    resources: Mapping[str, Any] | None = None,
 ) -> JsonSchemaConstraint:
-    """Constrain a text to be JSON that is valid under `schema`.
+    """Constrain a text to be JSON that is valid under `schema`, of any draft from 4 to 2020-12.
 
-    The schema is checked when the constraint is compiled.
+    The schema is checked when the constraint is compiled. What a grammar cannot hold is judged beside it, token by
+    token, so that every keyword is enforced.
 
     Args:
         schema: the schema, or its JSON text; its draft is that of `$schema`, else 2020-12.
@@ -48,48 +52,52 @@ def json_schema(
             `separators` is not used. Greedy decoding can loop on free whitespace.
         additional_properties: `"schema"` takes the schema as it is; `"closed"` forbids other keys in every object that
             declares `properties` and does not say.
-        key_order: `"schema"`: keys come in the order in which the schema declares them.
-        ensure_ascii: False: characters outside ASCII may be written as they are or as escapes.
-        format: `"assert"`: known formats are enforced, unknown ones are annotations.
+        key_order: `"schema"`: keys come in the order in which the schema declares them; `"any"`: in any order.
+        ensure_ascii: True writes characters outside ASCII as escapes only; False leaves both spellings.
+        format: `"assert"`: formats that the draft knows are enforced, unknown ones are annotations; `"annotate"`: all
+            are annotations.
+        resources: schemas that references may point to, by URI. Those of the drafts themselves are known.
 
     Raises:
         ConfigError: an option is not one of these, or `schema` is neither a schema nor its text.
     """
-    _require(key_order == "schema", "key_order", key_order, "'schema'")
-    _require(ensure_ascii is False, "ensure_ascii", ensure_ascii, "False")
-    _require(format == "assert", "format", format, "'assert'")
+    _require(isinstance(ensure_ascii, bool), "ensure_ascii", ensure_ascii, "True or False")  # pyright: ignore[reportUnnecessaryIsInstance]
+    _require_one_of("key_order", key_order, "schema", "any")
+    _require_one_of("format", format, "assert", "annotate")
     _require(whitespace in (None, "any"), "whitespace", whitespace, "None or 'any'")
-    _require(
-        additional_properties in ("schema", "closed"),
-        "additional_properties",
-        additional_properties,
-        "'schema' or 'closed'",
-    )
+    _require_one_of("additional_properties", additional_properties, "schema", "closed")
     _check_separators(separators)
     return JsonSchemaConstraint(
         _schema_text(schema),
-        item_separator=separators[0],
-        key_separator=separators[1],
-        free_whitespace=whitespace == "any",
+        JsonSpelling(
+            item_separator=separators[0],
+            key_separator=separators[1],
+            free_whitespace=whitespace == "any",
+            any_key_order=key_order == "any",
+            ascii_only=ensure_ascii,
+        ),
         closed=additional_properties == "closed",
+        asserts_formats=format == "assert",
+        resources_text=_resources_text(resources),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class JsonSchemaConstraint(GrammarConstraint):
+class JsonSchemaConstraint(Constraint):
     """JSON valid under a schema, in the spellings that the options leave."""
 
     schema_text: str
     """The schema as JSON text, its keys in the user's order."""
-    item_separator: str
-    key_separator: str
-    free_whitespace: bool
+    spelling: JsonSpelling
     closed: bool
+    asserts_formats: bool
+    resources_text: str
+    """The documents that references may point to, by URI, as JSON text."""
 
     @property
     def cache_key(self) -> str:
         """The schema and the options."""
-        options = [self.item_separator, self.key_separator, self.free_whitespace, self.closed]
+        options = [self.spelling.cache_key, self.closed, self.asserts_formats, self.resources_text]
         return f"json_schema:{json.dumps(options)}{self.schema_text}"
 
     @property
@@ -97,68 +105,85 @@ class JsonSchemaConstraint(GrammarConstraint):
         """A copy of the schema as it was given."""
         return json.loads(self.schema_text)
 
-    def prepared_schema(self) -> dict[str, Any]:
-        """Return the schema that the grammar is built from, with the spelling options under `x-guidance`.
+    def prepare(self) -> PreparedSchema:
+        """Return the schema as the grammar and the guard take it.
 
         Raises:
-            ConstraintCompileError: malformed.
+            ConstraintCompileError: malformed, or no value can satisfy it.
+            UnsupportedSchemaError: a draft that is not served, or a reference to what is not there.
+        """
+        return prepare_schema(
+            self.schema,
+            self.spelling,
+            closed=self.closed,
+            asserts_formats=self.asserts_formats,
+            resources=json.loads(self.resources_text),
+        )
+
+    def check(self) -> None:
+        """Raise now what `compile` would raise, without a model's vocabulary.
+
+        Raises:
+            ConstraintCompileError: malformed, or no value can satisfy it.
             UnsupportedSchemaError: a keyword cannot be enforced.
         """
-        schema = self.schema
-        check_schema(schema)
-        options: dict[str, Any] = {"whitespace_flexible": True}
-        if not self.free_whitespace:
-            # Both are regexes to llguidance.
-            options = {
-                "whitespace_flexible": False,
-                "item_separator": re.escape(self.item_separator),
-                "key_separator": re.escape(self.key_separator),
-            }
-        options["json_allow_general_unicode_escapes"] = True
-        return {**prepare_schema(schema, closed=self.closed), "x-guidance": options}
+        from sureact.constraints.byte_matcher import grammar_error
 
-    def grammar(self, tokenizer: LLTokenizer) -> str:
-        """Return llguidance's own form of the prepared schema."""
-        from llguidance import LLMatcher
+        self.prepare().first_that_compiles(lambda grammar: grammar_error(grammar) or True)
 
-        schema_text = json.dumps(self.prepared_schema())
-        try:
-            return LLMatcher.grammar_from_json_schema(schema_text)
-        except ValueError as error:  # a lone surrogate in a key or constant: no UTF-8 text can hold it
-            raise ConstraintCompileError(f"The JSON schema cannot be read: {error}.") from error
+    def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
+        """Bind to a vocabulary, or return what an earlier call bound."""
+        return compile_once(self.cache_key, vocabulary, lambda: self.compile_uncached(vocabulary))
 
-    def compile_error(self, reason: str) -> ConstraintError:
-        """Return the error that names the keyword at fault and its place, where `reason` lets them be found."""
-        return schema_error(reason, self.schema)
+    def compile_uncached(self, vocabulary: Vocabulary) -> CompiledConstraint:
+        """Bind to a vocabulary, whatever was bound before."""
+        from sureact.constraints.guards.guarded_state import GuardedConstraint
+
+        chosen = self.prepare().first_that_compiles(lambda grammar: try_compile(grammar, vocabulary))
+        return chosen.compiled if chosen.guard is None else GuardedConstraint(chosen.compiled, chosen.guard, vocabulary)
 
     def parse(self, text: str) -> Any:
         """Return the JSON value of `text`, judged against the schema.
 
         Raises:
-            ConstraintError: a text that the grammar could not exclude: a key twice in an open object, a number that is
+            ConstraintError: a text that is JSON and stands for no value: a key twice in one object, a number that is
                 not finite, or more digits or levels than Python reads.
             InternalError: not strict JSON, or not valid.
         """
         try:
             value = parse_json(text)
             # The first error, not best_match: it is enough to condemn, and there should be none.
-            fault = next(_validator(self.schema_text, self.closed).iter_errors(value), None)
+            fault = next(self.faults(value), None)
         except (UnexcludedJsonError, RecursionError) as error:
-            raise ConstraintError(
-                f"The finished text {text!r} is no value: {error}. The grammar cannot exclude it; give the value a "
-                "schema with declared properties and additionalProperties false, or a minimum and a maximum."
-            ) from error
+            raise ConstraintError(f"The finished text {text!r} is no value: {error}.") from error
         except ValueError as error:
             raise InternalError(f"The finished text {text!r} is not strict JSON: {error}.") from error
         if fault is not None:
             raise InternalError(f"The finished text {text!r} violates its schema: {fault.message}.")
         return value
 
+    def faults(self, value: object) -> Iterator[ValidationError]:
+        """Yield what is wrong with a parsed value; nothing that comes out of generation has a fault."""
+        for judge in _judges(self):
+            found = False
+            for fault in judge.iter_errors(cast("Any", value)):
+                found = True
+                yield fault
+            if found:
+                return
+
 
 @lru_cache(maxsize=256)
-def _validator(schema_text: str, closed: bool) -> Validator:
-    schema = with_null(json.loads(schema_text))
-    return json_validator(close_objects(schema) if closed else schema, check_formats=True)
+def _judges(constraint: JsonSchemaConstraint) -> tuple[Validator, ...]:
+    """Return what judges a finished value: the schema as it was given and, where objects are closed, its closed form.
+
+    The schema as given, and not its normal form: the judge must not share the faults of what it judges.
+    """
+    resources = json.loads(constraint.resources_text)
+    own = json_validator(constraint.schema, check_formats=constraint.asserts_formats, resources=resources)
+    if not constraint.closed:
+        return (own,)
+    return own, json_validator(constraint.prepare().normal.document, check_formats=constraint.asserts_formats)
 
 
 def _schema_text(schema: object) -> str:
@@ -169,11 +194,18 @@ def _schema_text(schema: object) -> str:
             raise ConfigError(f"The schema text is not JSON: {error}.") from error
     if not isinstance(schema, bool | Mapping):
         raise ConfigError(f"The schema is {type(schema).__name__}; it must be a mapping, a boolean, or JSON text.")
+    return _json_text("The schema", schema if isinstance(schema, bool) else dict(cast("Mapping[str, Any]", schema)))
+
+
+def _resources_text(resources: Mapping[str, Any] | None) -> str:
+    return _json_text("resources", dict(resources or {}))
+
+
+def _json_text(what: str, value: object) -> str:
     try:
-        plain = schema if isinstance(schema, bool) else dict(cast("Mapping[str, Any]", schema))
-        return json.dumps(plain, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"The schema is not JSON: {error}.") from error
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{what} is not JSON: {error}.") from error
 
 
 def _check_separators(separators: tuple[str, str]) -> None:
@@ -184,6 +216,10 @@ def _check_separators(separators: tuple[str, str]) -> None:
         separators,
         "a comma and a colon, each alone or with JSON whitespace around it",
     )
+
+
+def _require_one_of(name: str, value: object, *allowed: str) -> None:
+    _require(value in allowed, name, value, " or ".join(map(repr, allowed)))
 
 
 def _require(holds: bool, name: str, value: object, allowed: str) -> None:

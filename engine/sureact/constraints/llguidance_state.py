@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,6 +13,8 @@ from sureact.constraints.token_bitmask import legal_bitmask, num_bitmask_words, 
 from sureact.errors import ConstraintStateError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
     from llguidance import LLMatcher
@@ -109,6 +112,16 @@ class GrammarState(ConstraintState):
                 f"Token {token_id} {token[0]!r} is not legal here." if token else f"Token {token_id} does not exist."
             )
         self._num_accepted += 1
+
+    def accept_tokens(self, token_ids: Sequence[int]) -> int:
+        """Advance over as many of `token_ids` as are legal, in one call for those that are text."""
+        eos_ids = self._compiled.vocabulary.eos_ids
+        texts = list(takewhile(lambda token_id: token_id not in eos_ids and self._is_legal(token_id), token_ids))
+        count = 0 if self._num_ends else self._matcher.try_consume_tokens(texts)
+        self._num_accepted += count
+        if count < len(texts):
+            return count
+        return count + super().accept_tokens(token_ids[count:])
 
     def rollback(self, num_tokens: int) -> None:
         """Undo the last `num_tokens` accepted tokens."""

@@ -70,6 +70,6 @@ def test_what_is_text_and_what_is_template_stay_apart():
 
 
 def test_a_tool_that_cannot_be_enforced_is_refused_before_a_run():
-    tool = Tool(print, name="p", args={"a": {"type": "array", "uniqueItems": True}})
+    tool = Tool(print, name="p", args={"a": {"type": "string", "pattern": r"(a)\1"}})
     with pytest.raises(UnsupportedSchemaError):
         call_branches({"p": tool})

@@ -10,7 +10,7 @@ from sureact.constraints.call_grammar import (
     tool_call_grammar,
 )
 from sureact.constraints.constraint import Constraint
-from sureact.errors import ConfigError, ConstraintCompileError, ConstraintError, InternalError, UnsupportedSchemaError
+from sureact.errors import ConfigError, ConstraintCompileError, InternalError, UnsupportedSchemaError
 from sureact.tokens.vocabulary import Vocabulary
 
 Spells = Callable[[Constraint, str], bool]
@@ -125,11 +125,11 @@ def test_an_unknown_control_token_is_a_compile_error(named_vocabulary: Vocabular
 
 
 def test_the_tool_with_the_faulty_schema_is_named(vocabulary: Vocabulary) -> None:
-    unsupported = ToolCallBranch("bad", {"properties": {"a": {"uniqueItems": True}}})
+    unsupported = ToolCallBranch("bad", {"properties": {"a": {"pattern": r"(a)\1"}}})
     with pytest.raises(UnsupportedSchemaError, match="the tool 'bad'") as caught:
         lines([SEARCH, unsupported]).compile(vocabulary)
-    assert (caught.value.keyword, caught.value.pointer) == ("uniqueItems", "/properties/a/uniqueItems")
-    impossible = ToolCallBranch("never", {"properties": {"a": {"enum": []}}, "required": ["a"]})
+    assert (caught.value.keyword, caught.value.pointer) == ("pattern", "/properties/a/pattern")
+    impossible = ToolCallBranch("never", {"properties": {"a": False}, "required": ["a"]})
     with pytest.raises(ConstraintCompileError, match=r"the tool 'never'.*No JSON value can satisfy"):
         lines([SEARCH, impossible]).compile(vocabulary)
 
@@ -155,9 +155,12 @@ def test_text_and_control_tokens_are_cached_apart() -> None:
     assert text.cache_key != control.cache_key
 
 
-def test_arguments_that_the_grammar_cannot_exclude_are_no_internal_error(spells: Spells) -> None:
-    call = lines([ToolCallBranch("f", {"properties": {"x": {"type": "number"}}})])
-    text = 'Action: f\nArguments: {"x": 1e999}\n'
-    assert spells(call, text)
-    with pytest.raises(ConstraintError, match="cannot exclude it"):
-        call.parse(text)
+def test_each_tool_has_its_own_guard(spells: Spells) -> None:
+    unique = ToolCallBranch("unique", {"properties": {"x": {"type": "array", "uniqueItems": True}}})
+    number = ToolCallBranch("number", {"properties": {"x": {"type": "number"}}})
+    call = lines([SEARCH, unique, number])
+    assert spells(call, 'Action: unique\nArguments: {"x": [1, 2]}\n')
+    assert not spells(call, 'Action: unique\nArguments: {"x": [1, 1]}\n')
+    assert spells(call, 'Action: number\nArguments: {"x": 1e99}\n')
+    assert not spells(call, 'Action: number\nArguments: {"x": 1e999}\n')
+    assert spells(call, 'Action: search\nArguments: {"q": "a"}\n')

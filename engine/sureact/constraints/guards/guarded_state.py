@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from sureact.constraints.constraint import CompiledConstraint, ConstraintState
 from sureact.errors import ConstraintStateError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from sureact.constraints.guards.guard import Guard, GuardState
@@ -82,6 +85,26 @@ class GuardedState(ConstraintState):
         self._positions.append(position)
         self._text_ends.append(len(self._text))
 
+    def accept_tokens(self, token_ids: Sequence[int]) -> int:
+        """Advance over as many of `token_ids` as are legal; the grammar reads them in one go."""
+        self._step_back()
+        token_bytes, eos_ids = self._compiled.vocabulary.token_bytes, self._compiled.vocabulary.eos_ids
+        texts = list(takewhile(lambda token_id: token_id not in eos_ids, token_ids))
+        count = self._grammar.accept_tokens(texts)
+        for index in range(count):
+            data = token_bytes[texts[index]]
+            position = self._guard.position()
+            if (self._dead_texts and self._is_dead(data)) or not self._guard.feed(data):
+                self._guard.go_back(position)
+                self._grammar.rollback(count - index)
+                return index
+            self._text += data
+            self._positions.append(position)
+            self._text_ends.append(len(self._text))
+        if count < len(texts):
+            return count
+        return count + super().accept_tokens(token_ids[count:])
+
     def rollback(self, num_tokens: int) -> None:
         """Undo the last `num_tokens` accepted tokens."""
         self._grammar.rollback(num_tokens)
@@ -98,8 +121,11 @@ class GuardedState(ConstraintState):
         self._step_back()
         position = self._guard.position()
         forced: list[int] = []
+        data = b""
         for token_id in self._grammar.forced_tokens():
-            if not self._guard.feed(self._compiled.vocabulary.token_bytes[token_id]):
+            token = self._compiled.vocabulary.token_bytes[token_id]
+            data += token
+            if (self._dead_texts and self._is_dead(data)) or not self._guard.feed(token):
                 break
             forced.append(token_id)
         self._guard.go_back(position)
@@ -108,13 +134,12 @@ class GuardedState(ConstraintState):
     @property
     def is_accepting(self) -> bool:
         """Whether the text may end here."""
-        self._step_back()
-        return self._grammar.is_accepting and self._guard.can_end()
+        return self._grammar.is_accepting and self._guard_can_end()
 
     @property
     def is_terminated(self) -> bool:
         """Whether the text must end here, or did."""
-        return self._grammar.is_terminated
+        return self._grammar.is_terminated and self._guard_can_end()
 
     def fork(self) -> GuardedState:
         """Return an independent copy; it reads the text once more."""
@@ -131,7 +156,7 @@ class GuardedState(ConstraintState):
     @property
     def num_settled_tokens(self) -> int | None:
         """Tokens that lie before what the guard may still take back."""
-        if self._grammar.is_terminated:
+        if self.is_terminated:
             return None
         self._step_back()
         return bisect_right(self._text_ends, self._guard.num_settled_bytes)
@@ -143,6 +168,10 @@ class GuardedState(ConstraintState):
     def _is_dead(self, data: bytes) -> bool:
         text = bytes(self._text) + data
         return any(len(dead) > len(self._text) and text.startswith(dead) for dead in self._dead_texts)
+
+    def _guard_can_end(self) -> bool:
+        self._step_back()
+        return self._guard.can_end()
 
     def _ends_text(self, token_id: int) -> bool:
         return token_id in self._compiled.vocabulary.eos_ids and self._grammar.is_accepting

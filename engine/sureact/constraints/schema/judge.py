@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import math
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sureact.constraints.byte_matcher import matches_grammar
 from sureact.constraints.schema.keywords import ASSERTED_FORMATS, Schema
+from sureact.constraints.schema.nullable import with_null
+from sureact.constraints.schema.text_tests import pattern_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from jsonschema.protocols import Validator
+    from referencing.jsonschema import SchemaRegistry
 
 
 class UnexcludedJsonError(ValueError):
@@ -69,12 +70,13 @@ def _integer(text: str) -> int:
         raise UnexcludedJsonError(f"an integer of {len(text):,} characters is longer than Python reads") from error
 
 
-def json_validator(schema: Schema, *, check_formats: bool) -> Validator:
+def json_validator(schema: Schema, *, check_formats: bool, resources: Mapping[str, Schema] | None = None) -> Validator:
     """Return the judge for `schema`, of the draft that its `$schema` names, else of 2020-12.
 
     Args:
-        schema: a valid JSON schema.
-        check_formats: whether the formats that a grammar enforces are checked.
+        schema: a valid JSON schema; OpenAPI's `nullable` counts.
+        check_formats: whether the formats that sureact asserts are checked.
+        resources: documents that references may point to, by URI.
     """
     from jsonschema import FormatChecker
     from jsonschema.validators import Draft202012Validator, extend, validator_for
@@ -91,25 +93,30 @@ def json_validator(schema: Schema, *, check_formats: bool) -> Validator:
     )
     formats = FormatChecker(formats=())
     if check_formats:
-        # The draft's own checkers: one name can mean different things, as `time` did in draft 3.
-        formats.checkers = {
-            name: check for name, check in draft.FORMAT_CHECKER.checkers.items() if name in ASSERTED_FORMATS
-        }
-    return judge(schema, format_checker=formats)
+        # The same names in every draft: real schemas use formats that their own draft does not list.
+        known = Draft202012Validator.FORMAT_CHECKER.checkers
+        formats.checkers = {name: known[name] for name in ASSERTED_FORMATS}
+    return judge(with_null(schema), format_checker=formats, registry=_registry(resources or {}, draft))
 
 
-@lru_cache(maxsize=4096)
-def _matches_pattern(pattern: str, text: str) -> bool:
-    from llguidance import LLMatcher
+def _registry(resources: Mapping[str, Schema], draft: type[Validator]) -> SchemaRegistry:
+    """Return what references are looked up in: nothing is ever fetched."""
+    from referencing import Registry, Resource
+    from referencing.jsonschema import DRAFT202012, specification_with
 
-    grammar = LLMatcher.grammar_from_json_schema({"type": "string", "pattern": pattern})
-    return matches_grammar(grammar, json.dumps(text, ensure_ascii=False))
+    own = draft.META_SCHEMA.get("$id") or draft.META_SCHEMA["id"]
+    specification = specification_with(own, default=DRAFT202012)
+    named = (
+        (uri, Resource.from_contents(contents, default_specification=specification))
+        for uri, contents in resources.items()
+    )
+    return Registry().with_resources(named)
 
 
 def _pattern(validator: Validator, pattern: str, instance: object, schema: object) -> Iterator[Exception]:
     from jsonschema.exceptions import ValidationError
 
-    if isinstance(instance, str) and not _matches_pattern(pattern, instance):
+    if isinstance(instance, str) and not pattern_matches(pattern, instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
@@ -120,7 +127,7 @@ def _pattern_properties(
         return
     for pattern, subschema in patterns.items():
         for name, value in instance.items():
-            if _matches_pattern(pattern, name):
+            if pattern_matches(pattern, name):
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
 
 
@@ -131,7 +138,7 @@ def _additional_properties(validator: Any, extra: Schema, instance: Any, schema:
 
     patterns = schema.get("patternProperties", ())
     for name, value in instance.items():
-        if name in schema.get("properties", ()) or any(_matches_pattern(pattern, name) for pattern in patterns):
+        if name in schema.get("properties", ()) or any(pattern_matches(pattern, name) for pattern in patterns):
             continue
         if extra is False:
             yield ValidationError(f"{name!r} is not a property of this object")

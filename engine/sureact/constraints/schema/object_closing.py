@@ -6,14 +6,19 @@ closed one by one, the parts would forbid each other's properties.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sureact.constraints.schema.keywords import IDENTIFIERS, Schema, map_subschemas
-from sureact.constraints.schema.pointer import resolve_local_ref
+from sureact.constraints.schema.keywords import Schema, map_subschemas
+from sureact.constraints.schema.normal_form import NormalSchema
 
-_COMBINATORS = ("allOf", "anyOf", "oneOf")
-"""Keywords whose subschemas apply to the same object."""
+_LISTS = ("allOf", "anyOf", "oneOf")
+_SINGLES = ("then", "else")
+_IN_PLACE = frozenset({*_LISTS, *_SINGLES, "dependentSchemas"})
+"""Keywords whose subschemas say what the same object must be."""
+_QUESTIONS = frozenset({"not", "if", "contains", "propertyNames"})
+"""Keywords whose subschemas only ask what a value is: closing them would change the answer."""
 
 
 @dataclass
@@ -30,16 +35,18 @@ class _Declared:
         return self.has_properties or self.speaks_of_extras or bool(self.patterns)
 
 
-def close_objects(root: Schema) -> Schema:
-    """Return `root` with every object closed that declares `properties` and says nothing about other ones."""
-    return _Closing(root).closed(root, frozenset())
+def close_objects(schema: NormalSchema) -> NormalSchema:
+    """Return `schema` with every object closed that declares `properties` and says nothing about other ones."""
+    closing = _Closing(schema.definitions)
+    definitions = {name: closing.closed(part, frozenset()) for name, part in schema.definitions.items()}
+    return NormalSchema(closing.closed(schema.root, frozenset()), definitions)
 
 
 class _Closing:
     """One pass over a schema. `seen` holds the references that were written out on the way down."""
 
-    def __init__(self, root: Schema) -> None:
-        self._root = root
+    def __init__(self, definitions: Mapping[str, Schema]) -> None:
+        self._definitions = definitions
 
     def closed(self, schema: Schema, seen: frozenset[str]) -> Schema:
         """Close an object as a whole, and all below it."""
@@ -48,23 +55,25 @@ class _Closing:
         # A reference that contains itself cannot be written out again; its definition is closed on its own.
         if self._is_composed(schema) and not self._refers_to(schema, seen):
             return self._closed_whole(schema, seen)
-        closed = map_subschemas(schema, lambda child, _: self.closed(child, seen))
-        if "properties" in schema:
+        closed = map_subschemas(schema, lambda child, path: self._closed_below(child, path, seen))
+        if "properties" in schema and "unevaluatedProperties" not in schema:
             closed.setdefault("additionalProperties", False)
         return closed
 
+    def _closed_below(self, child: Schema, path: tuple[str, ...], seen: frozenset[str]) -> Schema:
+        return child if path[0] in _QUESTIONS else self.closed(child, seen)
+
     def _is_composed(self, schema: dict[str, Any]) -> bool:
         """Whether at least two of the parts that apply in place say something about keys."""
-        alone = ("anyOf", "oneOf", "$ref")
+        alone = [key for key in (*_IN_PLACE - {"allOf"}, "$ref") if key in schema]
         parts: list[Schema] = [{key: value for key, value in schema.items() if key not in (*alone, "allOf")}]
-        parts += [*schema.get("allOf", ()), *({key: schema[key]} for key in alone if key in schema)]
+        parts += [*schema.get("allOf", ()), *({key: schema[key]} for key in alone)]
         return sum(self._declared(part).says_anything for part in parts) > 1
 
     def _refers_to(self, schema: Schema, refs: frozenset[str]) -> bool:
         if isinstance(schema, bool):
             return False
-        parts = (part for keyword in _COMBINATORS for part in schema.get(keyword, ()))
-        return schema.get("$ref") in refs or any(self._refers_to(part, refs) for part in parts)
+        return schema.get("$ref") in refs or any(self._refers_to(part, refs) for part in _in_place(schema))
 
     def _closed_whole(self, schema: dict[str, Any], seen: frozenset[str]) -> Schema:
         declared = self._declared(schema)
@@ -87,46 +96,46 @@ class _Closing:
         if isinstance(schema, bool):
             return
         declared.has_properties |= "properties" in schema
-        declared.speaks_of_extras |= "additionalProperties" in schema
+        declared.speaks_of_extras |= "additionalProperties" in schema or "unevaluatedProperties" in schema
+        # In the order of the keywords, which is that of the keys in the text.
         for keyword, value in schema.items():
             if keyword == "properties":
                 declared.names.update(dict.fromkeys(value, True))
             elif keyword == "patternProperties":
                 declared.patterns.update(dict.fromkeys(value, True))
-            elif keyword in _COMBINATORS:
-                for part in value:
-                    self._collect(part, declared, seen)
             elif keyword == "$ref" and value not in seen:
                 self._collect(self._target(value), declared, seen | {value})
+            for part in _in_place({keyword: value}):
+                self._collect(part, declared, seen)
 
     def _opened(self, schema: Schema, seen: frozenset[str]) -> Schema:
         """Copy an in-place part: open itself, references in place written out, objects below it closed."""
         if isinstance(schema, bool):
             return schema
         ref = schema.get("$ref")
-        target = True if ref is None or ref in seen else self._target(ref)
-        if target is not True:
+        is_written_out = ref is not None and ref not in seen
+        if is_written_out:
             seen |= {str(ref)}
 
         def child(subschema: Schema, path: tuple[str, ...]) -> Schema:
-            return self._opened(subschema, seen) if path[0] in _COMBINATORS else self.closed(subschema, seen)
+            is_in_place = path[0] in _IN_PLACE
+            return self._opened(subschema, seen) if is_in_place else self._closed_below(subschema, path, seen)
 
         opened = map_subschemas(schema, child)
-        if target is not True:
-            del opened["$ref"]
-            opened["allOf"] = [self._opened(_without_names(target), seen), *opened.get("allOf", ())]
+        if is_written_out:
+            target = self._opened(self._target(opened.pop("$ref")), seen)
+            opened["allOf"] = [target, *opened.get("allOf", ())]
         return opened
 
     def _target(self, ref: str) -> Schema:
-        """Return what `ref` points to; True, which declares nothing, when that is no place in the schema."""
-        try:
-            return resolve_local_ref(self._root, ref)
-        except LookupError:
-            return True
+        return self._definitions[ref.removeprefix("#/$defs/")]
 
 
-def _without_names(schema: Schema) -> Schema:
-    """Drop what identifies a schema or is there to be referred to: a copy must not claim it too."""
-    if isinstance(schema, bool):
-        return schema
-    return {key: value for key, value in schema.items() if key not in IDENTIFIERS | {"$defs", "definitions"}}
+def _in_place(schema: dict[str, Any]) -> Iterator[Schema]:
+    """Yield what says more about the same object, but for references."""
+    for keyword in _LISTS:
+        yield from schema.get(keyword, ())
+    for keyword in _SINGLES:
+        if keyword in schema:
+            yield schema[keyword]
+    yield from schema.get("dependentSchemas", {}).values()

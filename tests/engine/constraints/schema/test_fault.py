@@ -1,7 +1,8 @@
 import pytest
 
 from sureact.constraints.json_schema import json_schema
-from sureact.constraints.schema.fault import schema_error
+from sureact.constraints.schema.fault import patterns_of, unsatisfiable_error
+from sureact.constraints.schema.normal_form import normalize
 from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
 from sureact.tokens.vocabulary import Vocabulary
 
@@ -11,25 +12,22 @@ from sureact.tokens.vocabulary import Vocabulary
     [
         ({"items": {"pattern": "a(?=b)"}}, "pattern", "/items/pattern"),
         ({"properties": {"fine": {"pattern": "a"}, "p": {"pattern": r"(a)\1"}}}, "pattern", "/properties/p/pattern"),
-        ({"patternProperties": {"(?<=a)b": True}}, "patternProperties", "/patternProperties"),
-        ({"$defs": {"d": {"$ref": "#/$defs/d", "minimum": 1}}, "$ref": "#/$defs/d"}, "$ref", "/$defs/d/$ref"),
+        ({"not": {"pattern": r"(a)\1"}}, "pattern", "/not/pattern"),
+        ({"patternProperties": {"(?<=a)b": True}}, "patternProperties", "/patternProperties/(?<=a)b"),
     ],
 )
-def test_the_place_of_a_fault_is_found(
+def test_the_place_of_a_regex_that_cannot_be_tested_is_found(
     schema: dict[str, object], keyword: str, pointer: str, vocabulary: Vocabulary
 ) -> None:
     with pytest.raises(UnsupportedSchemaError) as caught:
         json_schema(schema).compile(vocabulary)
-    assert caught.value.keyword == keyword
-    if keyword != "$ref":
-        assert caught.value.pointer == pointer
+    assert (caught.value.keyword, caught.value.pointer) == (keyword, pointer)
 
 
 @pytest.mark.parametrize(
     "schema",
     [
         False,
-        {"enum": []},
         {"type": "integer", "minimum": 3, "maximum": 2},
         {"type": "object", "properties": {"a": False}, "required": ["a"]},
         {"type": "array", "items": False, "minItems": 1},
@@ -40,7 +38,11 @@ def test_a_schema_that_nothing_satisfies_is_said_to_be_so(schema: dict[str, obje
         json_schema(schema).compile(vocabulary)
 
 
-def test_a_reason_without_a_place_is_passed_on() -> None:
-    error = schema_error("something else broke\n<state>", {"type": "string"})
-    assert isinstance(error, ConstraintCompileError)
-    assert "something else broke" in str(error)
+def test_other_reasons_say_nothing_of_satisfiability() -> None:
+    assert unsatisfiable_error("something else broke") is None
+    assert "minimum" in str(unsatisfiable_error("Unsatisfiable schema: minimum over maximum\n<state>"))
+
+
+def test_patterns_are_those_of_keywords_and_not_of_constants() -> None:
+    schema = {"items": {"not": {"pattern": "a"}}, "patternProperties": {"b": {}}, "const": {"pattern": "c"}}
+    assert patterns_of(normalize(schema)) == {"a", "b"}

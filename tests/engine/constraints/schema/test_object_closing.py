@@ -5,23 +5,29 @@ import pytest
 
 from sureact.constraints.constraint import Constraint
 from sureact.constraints.json_schema import json_schema
+from sureact.constraints.schema.keywords import Schema
+from sureact.constraints.schema.normal_form import normalize
 from sureact.constraints.schema.object_closing import close_objects
 
 INTEGER = {"type": "integer"}
 Spells = Callable[[Constraint, str], bool]
 
 
+def closed(schema: Schema) -> Schema:
+    return close_objects(normalize(schema)).document
+
+
 def test_objects_that_declare_properties_and_are_silent_on_extras_are_closed_at_every_depth() -> None:
     inner = {"type": "object", "properties": {"a": INTEGER}}
     schema: dict[str, Any] = {
         "$defs": {"d": inner},
-        "properties": {"p": inner},
+        "properties": {"p": inner, "q": {"$ref": "#/$defs/d"}},
         "items": inner,
         "anyOf": [{"type": "null"}],
     }
-    closed = close_objects(schema)
-    assert isinstance(closed, dict)
-    for part in (closed, closed["$defs"]["d"], closed["properties"]["p"], closed["items"]):
+    whole = closed(schema)
+    assert isinstance(whole, dict)
+    for part in (whole, whole["$defs"]["d"], whole["properties"]["p"], whole["items"]):
         assert part["additionalProperties"] is False
 
 
@@ -33,12 +39,15 @@ def test_objects_that_declare_properties_and_are_silent_on_extras_are_closed_at_
         {"properties": {"a": INTEGER}, "additionalProperties": True},
         {"properties": {"a": INTEGER}, "additionalProperties": {"type": "string"}},
         {"allOf": [{"properties": {"a": INTEGER}}, {"additionalProperties": INTEGER}]},
-        {"$ref": "#/$defs/missing"},
+        {"properties": {"a": INTEGER}, "unevaluatedProperties": INTEGER},
+        {"not": {"properties": {"a": INTEGER}}},
+        {"contains": {"properties": {"a": INTEGER}, "required": ["a"]}},
         True,
     ],
 )
 def test_objects_that_declare_nothing_or_say_what_may_come_stay_as_they_are(schema: Any) -> None:
-    assert close_objects(schema) == schema
+    normal = normalize(schema)
+    assert close_objects(normal) == normal
 
 
 BASE = {"type": "object", "properties": {"a": INTEGER}, "required": ["a"]}
@@ -73,6 +82,16 @@ BASE = {"type": "object", "properties": {"a": INTEGER}, "required": ["a"]}
             ['{"a": 1, "b": 2}', '{"c": 1}'],
         ),
         (
+            {**BASE, "if": {"properties": {"a": {"const": 1}}}, "then": {"properties": {"b": INTEGER}}},
+            ['{"a": 1}', '{"a": 1, "b": 2}', '{"a": 2, "b": "x"}'],
+            ['{"a": 1, "b": "x"}', '{"a": 1, "c": 2}'],
+        ),
+        (
+            {**BASE, "dependentSchemas": {"a": {"properties": {"b": INTEGER}, "required": ["b"]}}},
+            ['{"a": 1, "b": 2}'],
+            ['{"a": 1}', '{"a": 1, "b": 2, "c": 3}'],
+        ),
+        (
             {"allOf": [BASE, {"patternProperties": {"^x": INTEGER}}]},
             ['{"a": 1}', '{"a": 1, "x1": 2}'],
             ['{"a": 1, "y": 2}', '{"a": 1, "x1": "s"}'],
@@ -98,4 +117,4 @@ def test_a_recursive_definition_is_closed_at_every_level(spells: Spells) -> None
 def test_a_recursion_through_written_out_parts_ends() -> None:
     part = {"allOf": [{"$ref": "#/$defs/base"}, {"properties": {"b": {"$ref": "#/$defs/whole"}}}]}
     base = {"properties": {"a": {"$ref": "#/$defs/whole"}}}
-    assert close_objects({"$defs": {"base": base, "whole": part}, "$ref": "#/$defs/whole"})
+    assert closed({"$defs": {"base": base, "whole": part}, "$ref": "#/$defs/whole"})
