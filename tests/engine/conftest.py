@@ -1,13 +1,19 @@
-"""Tiny random checkpoints of every family, made by transformers, with a tokenizer of bytes."""
+"""Tiny random checkpoints of every family, made by transformers, with a tokenizer of bytes, and a scripted guard."""
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from sureact.constraints.constraint import CompiledConstraint, Constraint, ConstraintState
+from sureact.constraints.token_bitmask import write_token_ids
 from sureact.engine import Engine
+from sureact.tokens.vocabulary import Vocabulary
 
 CONTROL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>")
 VOCAB_SIZE = 288
@@ -86,3 +92,104 @@ def tiny_engine(tiny_folder: Path) -> Iterator[Engine]:
     """An engine in float32 over the tiny checkpoint, with a cache of 60 blocks."""
     with Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.0079) as engine:
         yield engine
+
+
+@dataclass(frozen=True)
+class FiniteConstraint(Constraint, CompiledConstraint):
+    """One of `valid`, under a mask that offers every text of `offered` and a guard that judges whole texts only.
+
+    So a text is known to be wrong at its last token, and whoever wrote it has to go back.
+    """
+
+    offered: frozenset[bytes]
+    valid: frozenset[bytes]
+    vocabulary: Vocabulary | None = None
+
+    @cached_property
+    def starts(self) -> frozenset[bytes]:
+        return frozenset(text[:n] for text in self.offered for n in range(1, len(text) + 1))
+
+    @property
+    def cache_key(self) -> str:
+        return repr((sorted(self.offered), sorted(self.valid)))
+
+    def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
+        return FiniteConstraint(self.offered, self.valid, vocabulary)
+
+    def new_state(self) -> ConstraintState:
+        assert self.vocabulary is not None
+        return FiniteState(self, self.vocabulary)
+
+
+@dataclass
+class FiniteState(ConstraintState):
+    """A position in a `FiniteConstraint`."""
+
+    language: FiniteConstraint
+    vocabulary: Vocabulary
+    accepted: list[int] = field(default_factory=list[int])
+    dead: set[bytes] = field(default_factory=set[bytes])
+
+    def fill_bitmask(self, bitmask: torch.Tensor, row: int) -> None:
+        ends = self.vocabulary.eos_ids if self.text in self.language.offered else ()
+        texts = enumerate(self.vocabulary.token_bytes)
+        write_token_ids(bitmask, row, [*ends, *(i for i, token in texts if token and self._is_offered(token))])
+
+    def check_token(self, token_id: int) -> bool:
+        if token_id in self.vocabulary.eos_ids:
+            return self.is_accepting
+        token = self.vocabulary.token_bytes[token_id]
+        text = self.text + token
+        is_whole = text in self.language.offered
+        return self._is_offered(token) and text not in self.dead and (not is_whole or text in self.language.valid)
+
+    def accept_token(self, token_id: int) -> None:
+        assert self.check_token(token_id)
+        self.accepted.append(token_id)
+
+    def rollback(self, num_tokens: int) -> None:
+        del self.accepted[len(self.accepted) - num_tokens :]
+
+    def forced_tokens(self) -> list[int]:
+        return []
+
+    def fork(self) -> ConstraintState:
+        return FiniteState(self.language, self.vocabulary, list(self.accepted), set(self.dead))
+
+    def mark_dead_end(self) -> None:
+        self.dead.add(self.text)
+
+    @property
+    def num_settled_tokens(self) -> int:
+        """Tokens are bytes; nobody comes back from where a valid text can still be found."""
+        text = self.text
+        starts = range(len(text), -1, -1)
+        return next((n for n in starts if any(valid.startswith(text[:n]) for valid in self.language.valid)), 0)
+
+    @property
+    def is_accepting(self) -> bool:
+        return self.text in self.language.valid
+
+    @property
+    def is_terminated(self) -> bool:
+        return self.is_accepting
+
+    @property
+    def text(self) -> bytes:
+        return b"".join(self.vocabulary.token_bytes[token_id] for token_id in self.accepted)
+
+    def _is_offered(self, token: bytes) -> bool:
+        return self.text + token in self.language.starts
+
+
+FiniteConstraintMaker = Callable[..., FiniteConstraint]
+
+
+@pytest.fixture(scope="session")
+def finite_constraint() -> FiniteConstraintMaker:
+    """Return a function that makes a constraint of offered and of valid texts; of valid ones alone, an exact one."""
+
+    def make(valid: set[bytes], offered: set[bytes] | None = None) -> FiniteConstraint:
+        return FiniteConstraint(frozenset((offered or set()) | valid), frozenset(valid))
+
+    return make

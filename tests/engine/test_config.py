@@ -17,6 +17,7 @@ from sureact.errors import ConfigError
         ({"kv_cache_gb": 0.0}, "kv_cache_gb is 0.0; it must be above 0"),
         ({"kv_cache_gb": float("nan")}, "kv_cache_gb is nan"),
         ({"kv_cache_gb": float("inf")}, "kv_cache_gb is inf"),
+        ({"max_rollbacks": -1}, "max_rollbacks is -1; it must be at least 0"),
         ({"max_running_requests": 10**9}, "max_running_requests is 1,000,000,000; it must be at most 1,024"),
     ],
 )

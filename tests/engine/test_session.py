@@ -2,16 +2,17 @@
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sureact.constraints.choice import choice
+from sureact.constraints.constraint import Constraint
 from sureact.constraints.regex import regex
 from sureact.engine import Engine
-from sureact.errors import ConfigError, PromptTooLongError, SessionError
+from sureact.errors import ConfigError, ConstraintError, PromptTooLongError, SessionError
 from sureact.sampling_params import SamplingParams
 from sureact.session import Session
 
@@ -181,3 +182,31 @@ def test_text_cut_by_a_stop_inside_a_token_is_in_the_context_again(session: Sess
     session.truncate(3)
     cut = session.generate(SamplingParams(max_tokens=12, ignore_eos=True, stop=[free.token_ids[5:7]]))
     assert session.token_ids[3:] == list(cut.token_ids)
+
+
+@pytest.mark.parametrize("prompt_len", [5, 126, 128])
+def test_a_session_and_its_fork_go_on_right_after_tokens_were_taken_back(
+    prompt_len: int, tiny_engine: Engine, session: Session, finite_constraint: Callable[..., Constraint]
+) -> None:
+    words = {bytes([first, second, third]) for first in b"abcd" for second in b"abcd" for third in b"abcd"}
+    session.append("q" * prompt_len)
+    before = tiny_engine.stats().num_rollbacks
+    output = session.generate(SamplingParams(max_tokens=5), finite_constraint({b"dab"}, words))
+    assert tiny_engine.stats().num_rollbacks > before
+    assert output.text == "dab"
+    assert session.token_ids == tiny_engine.encode("q" * prompt_len + "dab")
+    with session.fork() as fork, tiny_engine.session() as fresh:
+        fresh.append(session.token_ids)
+        expected = fresh.generate(FREE).token_ids
+        assert fork.generate(FREE).token_ids == expected
+        assert session.generate(FREE).token_ids == expected
+
+
+def test_a_failed_search_leaves_the_session_at_its_prompt(
+    session: Session, finite_constraint: Callable[..., Constraint]
+) -> None:
+    session.append("abc")
+    with pytest.raises(ConstraintError, match="every token that can begin the text"):
+        session.generate(None, finite_constraint(set(), {b"xy", b"z"}))
+    assert len(session) == 3
+    assert session.generate(FREE).token_ids

@@ -1,16 +1,44 @@
-"""The loop frees what an aborted request holds, after the step that runs, whoever asks for it and when."""
+"""The loop frees what an aborted request holds, and leads constrained texts out of their dead ends."""
 
 import threading
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sureact.constraints.constraint import Constraint
 from sureact.engine import Engine
-from sureact.errors import InternalError, RequestAbortedError
+from sureact.errors import ConstraintError, InternalError, RequestAbortedError
 from sureact.sampling_params import SamplingParams
+from sureact.stream import last_output
 
 LONG = SamplingParams(max_tokens=500, ignore_eos=True)
+
+FiniteConstraintMaker = Callable[..., Constraint]
+WORDS = {bytes(letters) for letters in product(b"abcd", repeat=3)}
+VALID = {b"dab", b"dcd"}
+"""Few of 64 words, so that nearly every way ends dead."""
+
+
+@pytest.fixture(scope="module", params=[("none", "float32"), ("int8", "bfloat16")], ids=["float32", "int8"])
+def engine(request: pytest.FixtureRequest, tiny_folder: Path) -> Iterator[Engine]:
+    """An engine that asserts the cache's invariants after each step."""
+    quantization, dtype = request.param
+    options: dict[str, Any] = {"quantization": quantization, "dtype": dtype, "kv_cache_gb": 0.0079}
+    with Engine(str(tiny_folder), **options) as engine:
+        loop = engine._loop  # pyright: ignore[reportPrivateUsage]
+        step = loop.step
+
+        def checked_step() -> bool:
+            ran = step()
+            with loop.lock:
+                engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+            return ran
+
+        loop.step = checked_step
+        yield engine
 
 
 def assert_idle(engine: Engine) -> None:
@@ -99,3 +127,116 @@ def test_readers_learn_when_the_loop_breaks(tiny_folder: Path, monkeypatch: pyte
 
 def _broken() -> None:
     raise RuntimeError("broken books")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "settings"),
+    [
+        ("a", {}),
+        ("good morning", {"presence_penalty": 1.5}),
+        # Tokens are taken back over the border of a block.
+        ("x" * 126, {"repetition_penalty": 1.3}),
+        ("y" * 127, {"logprobs": 2}),
+        ("z" * 128, {}),
+    ],
+)
+def test_what_is_found_after_dead_ends_is_what_an_exact_mask_finds(
+    prompt: str, settings: dict[str, Any], engine: Engine, finite_constraint: FiniteConstraintMaker
+) -> None:
+    """Each position's logits depend on the text before it alone, however often that text was changed."""
+    before = engine.stats()
+    params = SamplingParams(max_tokens=6, **settings)
+    found = engine.generate(prompt, params, finite_constraint(VALID, WORDS)).completions[0]
+    after = engine.stats()
+    exact = engine.generate(prompt, params, finite_constraint(VALID)).completions[0]
+    assert after.num_rollbacks > before.num_rollbacks
+    assert after.num_dead_ends >= after.num_rollbacks
+    assert after.num_vetoes > before.num_vetoes
+    assert found.text.encode() in VALID
+    assert (found.token_ids, found.logprobs) == (exact.token_ids, exact.logprobs)
+    assert found.usage == exact.usage
+
+
+def test_draws_come_to_a_valid_text_too(engine: Engine, finite_constraint: FiniteConstraintMaker) -> None:
+    params = SamplingParams(max_tokens=6, temperature=3.0, seed=3, n=3)
+    completions = engine.generate("abc", params, finite_constraint(VALID, WORDS)).completions
+    assert {completion.text.encode() for completion in completions} <= VALID
+
+
+def test_a_request_that_rolls_back_and_its_neighbors_get_what_they_get_alone(
+    engine: Engine, finite_constraint: FiniteConstraintMaker
+) -> None:
+    free, limited = SamplingParams(max_tokens=30, ignore_eos=True), SamplingParams(max_tokens=6)
+    constraint = finite_constraint(VALID, WORDS)
+    asked: list[tuple[Any, ...]] = [("neighbor", free), ("one", limited, constraint), ("another", limited, constraint)]
+    streams = [engine.stream(*arguments) for arguments in asked]
+    together = [last_output(stream).token_ids for stream in streams]
+    assert together == [engine.generate(*arguments).token_ids for arguments in asked]
+
+
+def test_a_stream_shows_nothing_that_is_taken_back(engine: Engine, finite_constraint: FiniteConstraintMaker) -> None:
+    before = engine.stats().num_rollbacks
+    deltas = list(engine.stream("hello", SamplingParams(max_tokens=6), finite_constraint(VALID, WORDS)))
+    assert engine.stats().num_rollbacks > before
+    output = deltas[-1].output
+    assert output is not None
+    assert "".join(delta.text for delta in deltas) == output.text
+    assert sum((delta.token_ids for delta in deltas), ()) == output.token_ids
+
+
+def test_a_forced_way_is_left_without_computing_it_again(
+    engine: Engine, finite_constraint: FiniteConstraintMaker
+) -> None:
+    params = SamplingParams(max_tokens=9)
+    first = engine.generate("abc", params, finite_constraint({b"x", b"y"})).text.encode()
+    (other,) = {b"x", b"y"} - {first}
+    before = engine.stats()
+    assert engine.generate("abc", params, finite_constraint({other}, {first + b"12345!"})).text.encode() == other
+    after = engine.stats()
+    assert after.num_dead_ends - before.num_dead_ends == 6
+    assert after.num_rollbacks - before.num_rollbacks == 6
+    # Six tokens are computed on the wrong way; then the prompt's last token once more.
+    assert after.decode_tokens - before.decode_tokens == 6
+    assert after.prefill_tokens - before.prefill_tokens == 4
+
+
+def test_max_tokens_counts_the_tokens_that_stand(engine: Engine, finite_constraint: FiniteConstraintMaker) -> None:
+    constraint = finite_constraint(VALID, WORDS)
+    output = engine.generate("hello", SamplingParams(max_tokens=3), constraint).completions[0]
+    assert output.text.encode() in VALID
+    assert (output.finish_reason, output.usage.completion_tokens) == ("stop", 3)
+    cut = engine.generate("hello", SamplingParams(max_tokens=2), constraint).completions[0]
+    assert (cut.finish_reason, cut.usage.completion_tokens) == ("length", 2)
+
+
+def test_a_text_that_cannot_be_begun_is_an_error(engine: Engine, finite_constraint: FiniteConstraintMaker) -> None:
+    before = engine.stats()
+    with pytest.raises(ConstraintError, match="every token that can begin the text, after 3 tokens"):
+        engine.generate("abc", None, finite_constraint(set(), {b"aaaa"}))
+    after = engine.stats()
+    assert after.num_dead_ends - before.num_dead_ends == 4
+    assert after.num_budget_exhausted == before.num_budget_exhausted
+    assert_idle(engine)
+
+
+def test_a_constraint_without_dead_ends_fails_as_before(
+    engine: Engine, finite_constraint: FiniteConstraintMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constraint: Any = finite_constraint(set(), {b"aa"})
+    state = type(constraint.compile(engine.vocabulary).new_state())
+    monkeypatch.delattr(state, "mark_dead_end")
+    with pytest.raises(ConstraintError, match="No token of this vocabulary"):
+        engine.generate("abc", None, constraint)
+
+
+@pytest.mark.parametrize("max_rollbacks", [0, 5])
+def test_a_spent_budget_is_an_error_that_names_it(
+    max_rollbacks: int, tiny_folder: Path, finite_constraint: FiniteConstraintMaker
+) -> None:
+    options: dict[str, Any] = {"quantization": "none", "dtype": "float32", "kv_cache_gb": 0.004}
+    with Engine(str(tiny_folder), max_rollbacks=max_rollbacks, **options) as engine:
+        with pytest.raises(ConstraintError, match=f"{max_rollbacks} tokens were taken back.*or raise max_rollbacks"):
+            engine.generate("abc", None, finite_constraint(set(), WORDS))
+        stats = engine.stats()
+        assert (stats.num_rollbacks, stats.num_budget_exhausted) == (max_rollbacks, 1)
+        assert_idle(engine)

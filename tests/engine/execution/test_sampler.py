@@ -1,8 +1,12 @@
 from typing import Any
 
+import pytest
 import torch
 
-from sureact.execution.sampler import PickedToken, Sampler
+from sureact.constraints.constraint import ConstraintState
+from sureact.constraints.token_bitmask import write_token_ids
+from sureact.errors import ConstraintStateError
+from sureact.execution.sampler import MAX_VETOES, DeadEnd, PickedToken, Sampler
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.sampling_params import SamplingParams
 from sureact.scheduling.request import Request
@@ -16,6 +20,41 @@ VOCABULARY = Vocabulary(
     tokenizer_json=None,
     fingerprint="test",
 )
+
+
+class Guard(ConstraintState):
+    """Offers some ids, refuses some of them, and remembers in which order it was asked."""
+
+    def __init__(self, offered: list[int], refused: set[int]) -> None:
+        self.offered, self.refused = offered, refused
+        self.asked: list[int] = []
+
+    def fill_bitmask(self, bitmask: torch.Tensor, row: int) -> None:
+        if not self.offered:
+            raise ConstraintStateError("nothing is offered")
+        write_token_ids(bitmask, row, self.offered)
+
+    def check_token(self, token_id: int) -> bool:
+        self.asked.append(token_id)
+        return token_id not in self.refused
+
+    def accept_token(self, token_id: int) -> None: ...
+
+    def rollback(self, num_tokens: int) -> None: ...
+
+    def forced_tokens(self) -> list[int]:
+        return []
+
+    def fork(self) -> ConstraintState:
+        return self
+
+    @property
+    def is_accepting(self) -> bool:
+        return False
+
+    @property
+    def is_terminated(self) -> bool:
+        return False
 
 
 def request_with(prompt: list[int] | None = None, **settings: Any) -> Request:
@@ -67,3 +106,73 @@ def test_logprobs_are_taken_before_the_mask() -> None:
     assert picked.logprobs is not None
     assert picked.logprobs.top[0].token_id == 4
     assert picked.logprobs.picked.token_id == 1
+
+
+def guarded(guard: Guard, vocabulary: Vocabulary = VOCABULARY, **settings: Any) -> Request:
+    return Request(CachedSequence([0]), SamplingParams(**settings), vocabulary, str.encode, guard)
+
+
+def wide_vocabulary(num_logits: int) -> Vocabulary:
+    return Vocabulary(
+        token_bytes=(b"a",) * num_logits,
+        control_ids=frozenset(),
+        unused_ids=frozenset(),
+        eos_ids=(0,),
+        tokenizer_json=None,
+        fingerprint="wide",
+    )
+
+
+def test_after_a_veto_the_next_likeliest_token_is_tried_and_of_equals_the_first() -> None:
+    guard = Guard([0, 1, 2, 4], {4, 1, 0})
+    request = guarded(guard)
+    assert pick([2.0, 3.0, 2.0, 9.0, 5.0], request).token_id == 2
+    assert guard.asked == [4, 1, 0, 2]
+    assert request.refusals.vetoes == 3
+
+
+def test_a_draw_that_is_vetoed_is_drawn_again_among_the_others() -> None:
+    for seed in range(5):
+        guard = Guard([0, 1, 2], {0, 2})
+        assert pick([1.0, 1.0, 1.0, 9.0, 9.0], guarded(guard, temperature=1.0, seed=seed)).token_id == 1
+        assert len(set(guard.asked)) == len(guard.asked)
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 1.0, "seed": 1}])
+def test_a_position_is_a_dead_end_when_every_token_is_refused(settings: dict[str, Any]) -> None:
+    guard = Guard([0, 1, 2], {0, 1, 2})
+    assert Sampler(VOCABULARY, max_rows=1).pick(torch.zeros(1, 5), [guarded(guard, **settings)]) == [DeadEnd()]
+    assert sorted(guard.asked) == [0, 1, 2]
+
+
+def test_a_token_without_probability_is_not_tried_after_a_veto() -> None:
+    guard = Guard([0, 1, 2], {0})
+    logits = torch.tensor([[1.0, -torch.inf, -torch.inf, 0.0, 0.0]])
+    assert Sampler(VOCABULARY, max_rows=1).pick(logits, [guarded(guard)]) == [DeadEnd()]
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 1.0, "seed": 1}])
+def test_so_many_vetoes_at_one_position_count_as_a_dead_end(settings: dict[str, Any]) -> None:
+    num_logits = MAX_VETOES + 100
+    guard = Guard(list(range(num_logits)), set(range(num_logits)))
+    vocabulary = wide_vocabulary(num_logits)
+    request = guarded(guard, vocabulary, **settings)
+    assert Sampler(vocabulary, max_rows=1).pick(torch.zeros(1, num_logits), [request]) == [DeadEnd()]
+    assert request.refusals.vetoes == MAX_VETOES
+    assert len(set(guard.asked)) == MAX_VETOES
+
+
+def test_a_mask_that_cannot_be_filled_ends_its_own_request_only() -> None:
+    requests = [guarded(Guard([], set())), guarded(Guard([1], set()))]
+    broken, fine = Sampler(VOCABULARY, max_rows=2).pick(torch.zeros(2, 5), requests)
+    assert isinstance(broken, ConstraintStateError)
+    assert fine == PickedToken(1, None)
+
+
+def test_a_dead_end_is_known_without_logits_where_few_tokens_are_offered() -> None:
+    sampler = Sampler(VOCABULARY, max_rows=1)
+    assert sampler.is_dead_end(guarded(Guard([1], {1})))
+    assert not sampler.is_dead_end(guarded(Guard([1, 2], {1})))
+    vocabulary = wide_vocabulary(200)
+    everything = set(range(200))
+    assert not Sampler(vocabulary, max_rows=1).is_dead_end(guarded(Guard(sorted(everything), everything), vocabulary))

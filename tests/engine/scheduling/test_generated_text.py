@@ -95,3 +95,27 @@ def test_streamed_pieces_concatenate_to_the_text_and_the_kept_tokens_spell_it(
     assert kept + finished.leftover.encode() == finished.text.encode() or "\ufffd" in finished.text
     if not include_stop:
         assert not any(stop in finished.text for stop in stops)
+
+
+def test_only_settled_tokens_are_shown_until_the_end() -> None:
+    text = GeneratedText(VOCABULARY, SamplingParams())
+    assert text.push(AB, num_settled=0) == ""
+    assert text.push(OBS, num_settled=1) == "ab"
+    assert text.push(AB, num_settled=1) == ""
+    assert text.push(COLON, num_settled=4) == "Obsab:"
+    assert text.push(AB, num_settled=4) == ""
+    assert text.finish()[1] == "ab"
+
+
+@given(st.lists(st.tuples(st.integers(0, len(VOCABULARY.token_bytes) - 1), st.integers(0, 3)), max_size=12))
+def test_tokens_taken_back_leave_no_trace(steps: list[tuple[int, int]]) -> None:
+    """After each token some others come and go that are not settled."""
+    plain, changed = (GeneratedText(VOCABULARY, SamplingParams()) for _ in range(2))
+    for num_settled, (token_id, num_taken_back) in enumerate(steps, start=1):
+        for _ in range(num_taken_back):
+            assert changed.push(OBS, num_settled=num_settled - 1) == ""
+        for _ in range(num_taken_back):
+            changed.take_back()
+        assert changed.push(token_id, num_settled=num_settled) == plain.push(token_id)
+    assert changed.token_ids == plain.token_ids
+    assert changed.finish() == plain.finish()

@@ -1,12 +1,14 @@
 """A request ends at a stop, an end-of-sequence token, the end of its constraint, its budget, an abort or an error."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from sureact.errors import ConstraintStateError
+from sureact.constraints.constraint import Constraint
+from sureact.errors import ConstraintStateError, InternalError
 from sureact.kv_cache.cached_sequence import CachedSequence
-from sureact.outputs import StepOutput
+from sureact.outputs import StepLogprobs, StepOutput, TokenLogprob
 from sureact.sampling_params import SamplingParams
 from sureact.scheduling.request import Request
 from sureact.tokens.vocabulary import Vocabulary
@@ -88,3 +90,74 @@ def test_the_prompt_is_never_scanned_for_stops() -> None:
     request = Request(CachedSequence([1, 2]), SamplingParams(stop="bc"), VOCABULARY, str.encode)
     request.accept(0, None)
     assert not request.is_done
+
+
+FiniteConstraintMaker = Callable[..., Constraint]
+
+
+def constrained(constraint: Constraint, **settings: Any) -> Request:
+    state = constraint.compile(VOCABULARY).new_state()
+    params = SamplingParams(**settings)
+    request = Request(CachedSequence([0, 1]), params, VOCABULARY, str.encode, state, max_rollbacks=2)
+    request.sequence.num_cached = 2
+    return request
+
+
+def accept(request: Request, token_id: int) -> None:
+    """What a step does: the token before is cached by now."""
+    request.sequence.num_cached = len(request.sequence)
+    request.accept(token_id, StepLogprobs(TokenLogprob(token_id, 0.0), ()))
+
+
+def test_taking_back_undoes_a_token_everywhere_and_computes_the_one_before_again(
+    finite_constraint: FiniteConstraintMaker,
+) -> None:
+    request = constrained(finite_constraint({b"cc"}, {b"ab", b"cc"}), logprobs=0)
+    accept(request, 0)
+    request.sequence.num_cached = 3
+    request.take_back()
+    assert (request.sequence.token_ids, request.sequence.num_cached) == ([0, 1], 1)
+    assert request.generated_ids == []
+    accept(request, 2)
+    accept(request, 2)
+    request.retire()
+    deltas = list(request.deltas())
+    output = deltas[-1].output
+    assert output is not None
+    assert "".join(delta.text for delta in deltas) == output.text == "cc"
+    assert sum((delta.token_ids for delta in deltas), ()) == output.token_ids == (2, 2)
+    assert [step.picked.token_id for step in output.logprobs or ()] == [2, 2]
+    assert output.usage.completion_tokens == 2
+    assert (request.refusals.dead_ends, request.refusals.rollbacks) == (1, 1)
+
+
+def test_no_more_is_taken_back_than_allowed(finite_constraint: FiniteConstraintMaker) -> None:
+    request = constrained(finite_constraint({b"cc"}, {b"aaaa"}))
+    for token_id in (0, 0, 0):
+        accept(request, token_id)
+    request.take_back()
+    request.take_back()
+    with pytest.raises(ConstraintStateError, match="2 tokens were taken back, and max_rollbacks is 2"):
+        request.take_back()
+    assert request.refusals.is_budget_exhausted
+
+
+def test_the_prompt_is_not_taken_back(finite_constraint: FiniteConstraintMaker) -> None:
+    with pytest.raises(ConstraintStateError, match="every token that can begin the text"):
+        constrained(finite_constraint({b"cc"})).take_back()
+
+
+def test_what_was_shown_is_not_taken_back(finite_constraint: FiniteConstraintMaker) -> None:
+    request = constrained(finite_constraint({b"cc"}))
+    accept(request, 2)
+    with pytest.raises(InternalError, match="settled"):
+        request.take_back()
+
+
+def test_an_aborted_stream_gives_each_token_once() -> None:
+    request = Request(CachedSequence([0]), SamplingParams(), VOCABULARY, str.encode)
+    request.accept(1, None)
+    request.accept(0, None)
+    request.abort()
+    request.retire()
+    assert sum((delta.token_ids for delta in request.deltas()), ()) == (1, 0)
