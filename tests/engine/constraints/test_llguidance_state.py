@@ -83,7 +83,7 @@ def walk(state: ConstraintState, num_logits: int, draws: list[int]) -> list[int]
     """Accept one allowed token per draw, until an end."""
     accepted: list[int] = []
     for draw in draws:
-        allowed = mask_of(state, num_logits)
+        allowed = [token_id for token_id in mask_of(state, num_logits) if state.check_token(token_id)]
         accepted.append(allowed[draw % len(allowed)])
         state.accept_token(accepted[-1])
         if accepted[-1] == EOS_ID:
@@ -161,9 +161,7 @@ def test_every_text_that_the_mask_can_spell_is_judged_valid(
     state = constraint.compile(vocabulary).new_state()
     accepted = walk(state, vocabulary.num_logits, draws)
     if state.is_accepting:
-        text = b"".join(vocabulary.token_bytes[token_id] for token_id in accepted)
-        if b"e" not in text and b"E" not in text:  # `number` admits 1e999, which is refused as it overflows
-            constraint.parse(text.decode())
+        constraint.parse(b"".join(vocabulary.token_bytes[token_id] for token_id in accepted).decode())
 
 
 @pytest.mark.parametrize(("pattern", "text"), [("ab", "ab"), ("ab?", "a"), ("ab?", "ab")])
