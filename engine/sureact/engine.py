@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 Prompt = str | Sequence[int] | PromptText
 """Text, token ids, or a prompt rendered by `Engine.render_chat`."""
 
+Prompts = list[str] | list[list[int]] | list[PromptText]
+"""Several of them."""
+
 
 class Engine:
     """A model ready to generate. Safe to call from many threads: their requests are computed together."""
@@ -104,10 +107,15 @@ class Engine:
         """The model's token ids."""
         return self._tokenizer.vocabulary
 
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the model says how a chat is written."""
+        return self._tokenizer.chat_template is not None
+
     @overload
     def generate(
         self,
-        prompt: list[str],
+        prompt: Prompts,
         params: SamplingParams | None = None,
         constraint: object = None,
         *,
@@ -126,16 +134,16 @@ class Engine:
 
     def generate(
         self,
-        prompt: Prompt | list[str],
+        prompt: Prompt | Prompts,
         params: SamplingParams | None = None,
         constraint: object = None,
         *,
         parse_control_tokens: bool = False,
     ) -> RequestOutput | list[RequestOutput]:
-        """Generate after one prompt, or after each of a list of texts, which are computed together.
+        """Generate after one prompt, or after each of a list of them, which are computed together.
 
         Args:
-            prompt: a prompt, or a list of texts.
+            prompt: a prompt, or a list of prompts.
             params: how to pick tokens; greedy by default.
             constraint: a `Constraint`, a Python type or an outlines type that the text must match, or None.
             parse_control_tokens: whether `<|im_end|>` and the like in a text become control tokens.
@@ -145,8 +153,8 @@ class Engine:
             PromptTooLongError: a prompt and `max_tokens` exceed the context length.
             ConstraintError: the constraint cannot be compiled, or the model cannot go on under it.
         """
-        if _is_text_list(prompt):
-            prompts = [self.encode_prompt(text, parse_control_tokens) for text in prompt]
+        if _is_list(prompt):
+            prompts = [self.encode_prompt(item, parse_control_tokens) for item in prompt]
             return self._generate_all(prompts, params, constraint)
         return self._generate_all([self.encode_prompt(prompt, parse_control_tokens)], params, constraint)[0]
 
@@ -377,13 +385,9 @@ class Engine:
         return list(token_ids)
 
 
-def _is_text_list(prompt: Prompt | list[str]) -> TypeIs[list[str]]:
-    """Tell a list of texts from a single prompt."""
-    if not isinstance(prompt, list) or not any(isinstance(item, str) for item in prompt):
-        return False
-    if not all(isinstance(item, str) for item in prompt):
-        raise ConfigError("A list of prompts must hold texts only; token ids make one prompt.")
-    return True
+def _is_list(prompt: Prompt | Prompts) -> TypeIs[Prompts]:
+    """Tell a list of prompts from a single prompt, which may be a list of token ids."""
+    return isinstance(prompt, list) and not all(isinstance(item, int) for item in prompt)
 
 
 def _check_constrained(params: SamplingParams) -> None:

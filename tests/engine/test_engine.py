@@ -275,3 +275,13 @@ def test_a_forgotten_engine_ends_its_thread(tiny_folder: Path) -> None:
     gc.collect()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_prompts_of_a_list_may_be_ids_or_rendered(tiny_engine: Engine) -> None:
+    rendered = tiny_engine.render_chat([{"role": "user", "content": "hi"}])
+    expected = tiny_engine.generate(rendered, FREE).text
+    assert [output.text for output in tiny_engine.generate([rendered, rendered], FREE)] == [expected] * 2
+    ids = tiny_engine.encode(rendered)
+    assert [output.text for output in tiny_engine.generate([ids, ids], FREE)] == [expected] * 2
+    with pytest.raises(ConfigError):
+        tiny_engine.generate(["a", 1], FREE)  # pyright: ignore[reportCallIssue, reportArgumentType]

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 
 from sureact.constraints.token_bitmask import allocate_token_bitmask, clear_token, legal_bitmask
+from sureact.errors import ConstraintStateError
 from sureact.outputs import StepLogprobs, TokenLogprob
-from sureact.scheduling.request import Request
+from sureact.scheduling.request import LogitsProcessor, Request
 from sureact.tokens.vocabulary import Vocabulary
 from sureact_kernels.masked_argmax import allowed_ids, masked_argmax
 from sureact_kernels.sample import sample
@@ -80,6 +81,8 @@ class Sampler:
 
     def _pick(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken | DeadEnd:
         _apply_penalties(logits, request)
+        if request.logits_processor is not None:
+            logits = self._processed(logits, row, request.logits_processor, request.sequence.token_ids)
         logprobs = logits.log_softmax(-1) if request.params.logprobs is not None else None
         constraint = request.constraint
         for token_id in islice(self._candidates(logits, row, request), MAX_VETOES):
@@ -87,6 +90,16 @@ class Sampler:
                 return PickedToken(token_id, _step_logprobs(logprobs, token_id, request.params.logprobs))
             request.refusals.vetoes += 1
         return DeadEnd()
+
+    def _processed(
+        self, logits: torch.Tensor, row: int, processor: LogitsProcessor, token_ids: list[int]
+    ) -> torch.Tensor:
+        """Let a foreign processor change the logits; it must leave a token that may be picked."""
+        ids = torch.tensor([token_ids], device=logits.device)
+        processed = processor(ids, logits.unsqueeze(0)).squeeze(0)
+        if not (processed[allowed_ids(self._bitmask[row].to(logits.device))] > -torch.inf).any():
+            raise ConstraintStateError("The logits processor left no token of this model; the text cannot go on.")
+        return processed
 
     def _fill_mask(self, row: int, request: Request) -> None:
         """Write what is legal into the request's row of the mask."""

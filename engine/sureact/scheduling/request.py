@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from sureact.constraints.constraint import ConstraintState
 from sureact.errors import ConstraintStateError, InternalError
@@ -12,6 +13,12 @@ from sureact.outputs import FinishReason, StepLogprobs, StepOutput, StepTimings,
 from sureact.sampling_params import SamplingParams
 from sureact.scheduling.generated_text import FinishedText, GeneratedText
 from sureact.tokens.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import torch
+
+LogitsProcessor = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
+"""From the ids so far `[1, num_tokens]` and logits `[1, num_logits]`, float32, to logits, as in transformers."""
 
 
 @dataclass(slots=True)
@@ -47,6 +54,8 @@ class Request:
     encode: Callable[[str], Sequence[int]]
     """Tokenizes the text between the last kept token and a stop."""
     constraint: ConstraintState | None = None
+    logits_processor: LogitsProcessor | None = None
+    """Somebody else's way to say what may come next, in place of a constraint. It runs on the engine's thread."""
     repetition_penalty: float = 1.0
     max_rollbacks: int = 0
     """Tokens that it may take back."""

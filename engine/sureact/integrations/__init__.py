@@ -1,0 +1,1 @@
+"""One file per outside project: its objects on one side, ours on the other."""
