@@ -63,7 +63,8 @@ class TypeSchema(GenerateJsonSchema):
         if "values_schema" in schema:
             written["additionalProperties"] = self.generate_inner(schema["values_schema"])
         keys = self._key_schema(self.generate_inner(schema["keys_schema"])) if "keys_schema" in schema else {}
-        return {**written, "propertyNames": keys} if keys else written
+        written.pop("propertyNames", None)
+        return {**written, "propertyNames": keys} if keys not in ({}, {"type": "string"}) else written
 
     def _key_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Turn the schema of a value into that of its spelling as a key."""

@@ -176,3 +176,30 @@ def test_a_dead_end_is_known_without_logits_where_few_tokens_are_offered() -> No
     vocabulary = wide_vocabulary(200)
     everything = set(range(200))
     assert not Sampler(vocabulary, max_rows=1).is_dead_end(guarded(Guard(sorted(everything), everything), vocabulary))
+
+
+def test_a_logits_processor_has_its_say_before_the_mask() -> None:
+    seen: list[tuple[list[list[int]], list[list[float]]]] = []
+
+    def prefer(ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        seen.append((ids.tolist(), logits.tolist()))
+        return logits + torch.tensor([[0.0, 5.0, 0.0, 0.0, 99.0]])
+
+    request = request_with([2, 0])
+    request.logits_processor = prefer
+    assert pick([1.0, 0.0, 2.0, 0.0, 0.0], request).token_id == 1
+    assert seen == [([[2, 0]], [[1.0, 0.0, 2.0, 0.0, 0.0]])]
+
+
+@pytest.mark.parametrize("left", [[], [3], [4]])
+def test_a_logits_processor_that_leaves_nothing_to_pick_ends_its_own_request(left: list[int]) -> None:
+    def only(ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        kept = torch.full_like(logits, -torch.inf)
+        kept[:, left] = 1.0
+        return kept
+
+    request = request_with(min_tokens=1)  # so that the end, id 3, may not be picked
+    request.logits_processor = only
+    broken, fine = Sampler(VOCABULARY, max_rows=2).pick(torch.zeros(2, 5), [request, request_with()])
+    assert isinstance(broken, ConstraintStateError)
+    assert isinstance(fine, PickedToken)
