@@ -3,63 +3,51 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from itertools import combinations
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from sureact.constraints.schema.keywords import Schema
-from sureact.constraints.schema.pointer import resolve_local_ref
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sureact.constraints.schema.keywords import Schema
 
 _ALL_TYPES = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
 _MAX_DEPTH = 8
 _MAX_PAIRED = 8
 
 
-def tagged_branches(schema: dict[str, Any], root: Schema) -> list[Schema]:
-    """Return the branches of `oneOf`, each made to require the tag that an OpenAPI `discriminator` names.
-
-    A discriminator promises that the tag is there, though generators leave it out of `required` when it has a default.
-    """
-    discriminator = schema.get("discriminator")
-    tag = cast("dict[str, Any]", discriminator).get("propertyName") if isinstance(discriminator, dict) else None
-    branches: list[Schema] = schema["oneOf"]
-    if not isinstance(tag, str):
-        return branches
-    return [branch if _requires(branch, tag, root) else {"allOf": [branch, {"required": [tag]}]} for branch in branches]
-
-
-def are_disjoint(left: Schema, right: Schema, root: Schema, depth: int = 0) -> bool:
+def are_disjoint(left: Schema, right: Schema, definitions: Mapping[str, Schema], depth: int = 0) -> bool:
     """Whether no value can be valid under both schemas, as far as types, constants and tags can tell.
 
-    False means not proven. References are followed inside `root`.
+    False means not proven. `definitions` are what references point to.
     """
     if depth > _MAX_DEPTH:
         return False
-    lefts, rights = _conjuncts(left, root), _conjuncts(right, root)
+    lefts, rights = _conjuncts(left, definitions), _conjuncts(right, definitions)
     if False in lefts or False in rights:
         return True
     shared_types = _types(lefts) & _types(rights)
     if not shared_types or _values_differ(lefts, rights):
         return True
-    if shared_types <= {"object"} and _tags_differ(lefts, rights, root):
+    if shared_types <= {"object"} and _tags_differ(lefts, rights, definitions):
         return True
-    return _options_disjoint(lefts, right, root, depth) or _options_disjoint(rights, left, root, depth)
+    return _options_disjoint(lefts, right, definitions, depth) or _options_disjoint(rights, left, definitions, depth)
 
 
-def are_all_disjoint(branches: list[Schema], root: Schema) -> bool:
+def are_all_disjoint(branches: list[Schema], definitions: Mapping[str, Schema]) -> bool:
     """Whether no value can be valid under two of `branches`; many branches are told apart by one tag alone."""
     if len(branches) > _MAX_PAIRED:
-        return _has_one_tag(branches, root)
-    return all(are_disjoint(left, right, root) for left, right in combinations(branches, 2))
+        return _has_one_tag(branches, definitions)
+    return all(are_disjoint(left, right, definitions) for left, right in combinations(branches, 2))
 
 
-def _has_one_tag(branches: list[Schema], root: Schema) -> bool:
+def _has_one_tag(branches: list[Schema], definitions: Mapping[str, Schema]) -> bool:
     """Whether all branches are objects that require a property which has other values in each."""
-    parts = [_conjuncts(branch, root) for branch in branches]
+    parts = [_conjuncts(branch, definitions) for branch in branches]
     if not all(_types(part) <= {"object"} for part in parts):
         return False
     return any(
-        _are_distinct([_property(part, name, root) for part in parts])
+        _are_distinct([_property(part, name, definitions) for part in parts])
         for name in set[str].intersection(*(_required(part) for part in parts))
     )
 
@@ -77,22 +65,17 @@ def _are_distinct(properties: list[list[Schema]]) -> bool:
     return True
 
 
-def _conjuncts(schema: Schema, root: Schema, seen: frozenset[str] = frozenset()) -> list[Schema]:
+def _conjuncts(schema: Schema, definitions: Mapping[str, Schema], seen: frozenset[str] = frozenset()) -> list[Schema]:
     """List the schemas that all hold wherever `schema` does: itself, what it refers to, the parts of its `allOf`."""
     if isinstance(schema, bool):
         return [schema]
     found: list[Schema] = [schema]
     ref = schema.get("$ref")
     if isinstance(ref, str) and ref not in seen:
-        with suppress(LookupError):  # an anchor proves nothing here
-            found += _conjuncts(resolve_local_ref(root, ref), root, seen | {ref})
+        found += _conjuncts(definitions[ref.rpartition("/")[2]], definitions, seen | {ref})
     for part in schema.get("allOf", ()):
-        found += _conjuncts(part, root, seen)
+        found += _conjuncts(part, definitions, seen)
     return found
-
-
-def _requires(schema: Schema, name: str, root: Schema) -> bool:
-    return any(isinstance(part, dict) and name in part.get("required", ()) for part in _conjuncts(schema, root))
 
 
 def _types(conjuncts: list[Schema]) -> frozenset[str]:
@@ -113,7 +96,7 @@ def _own_types(schema: dict[str, Any]) -> frozenset[str]:
     values = _own_values(schema)
     if values is not None:
         types &= frozenset(_type_of(json.loads(value)) for value in values)
-    return types | {"null"} if schema.get("nullable") is True else types
+    return types
 
 
 def _own_values(schema: dict[str, Any]) -> frozenset[str] | None:
@@ -161,14 +144,13 @@ def _type_of(value: object) -> str:
 def _values_differ(lefts: list[Schema], rights: list[Schema]) -> bool:
     left_sets = [values for part in lefts if isinstance(part, dict) and (values := _own_values(part)) is not None]
     right_sets = [values for part in rights if isinstance(part, dict) and (values := _own_values(part)) is not None]
-    has_null = any(isinstance(part, dict) and part.get("nullable") is True for part in (*lefts, *rights))
-    return not has_null and any(not (left & right) for left in left_sets for right in right_sets)
+    return any(not (left & right) for left in left_sets for right in right_sets)
 
 
-def _tags_differ(lefts: list[Schema], rights: list[Schema], root: Schema) -> bool:
+def _tags_differ(lefts: list[Schema], rights: list[Schema], definitions: Mapping[str, Schema]) -> bool:
     """Whether some property, required on both sides, never has the same value on both."""
     return any(
-        _values_differ(_property(lefts, name, root), _property(rights, name, root))
+        _values_differ(_property(lefts, name, definitions), _property(rights, name, definitions))
         for name in _required(lefts) & _required(rights)
     )
 
@@ -177,18 +159,18 @@ def _required(conjuncts: list[Schema]) -> set[str]:
     return {name for part in conjuncts if isinstance(part, dict) for name in part.get("required", ())}
 
 
-def _property(conjuncts: list[Schema], name: str, root: Schema) -> list[Schema]:
+def _property(conjuncts: list[Schema], name: str, definitions: Mapping[str, Schema]) -> list[Schema]:
     found: list[Schema] = []
     for part in conjuncts:
         if isinstance(part, dict) and name in part.get("properties", {}):
-            found += _conjuncts(part["properties"][name], root)
+            found += _conjuncts(part["properties"][name], definitions)
     return found
 
 
-def _options_disjoint(conjuncts: list[Schema], other: Schema, root: Schema, depth: int) -> bool:
+def _options_disjoint(conjuncts: list[Schema], other: Schema, definitions: Mapping[str, Schema], depth: int) -> bool:
     """Whether one side is a union each option of which is disjoint from the other side."""
     return any(
-        all(are_disjoint(option, other, root, depth + 1) for option in part[union])
+        all(are_disjoint(option, other, definitions, depth + 1) for option in part[union])
         for part in conjuncts
         if isinstance(part, dict)
         for union in ("anyOf", "oneOf")

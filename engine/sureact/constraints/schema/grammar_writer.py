@@ -23,21 +23,29 @@ if TYPE_CHECKING:
 _IN_PLACE = frozenset({"$ref", "allOf", "anyOf"})
 _MAX_DEPTH = 20
 """Levels of subschemas in one piece: llguidance reads no JSON deeper than 128, and three levels can be one of ours."""
+_MAX_EXPANDED_NESTING = 1
+_MAX_CONDITIONS = 2
+"""Every condition doubles the alternatives: llguidance 1.9 stops at 2,000 items in a row, when the text is written."""
+_CONDITIONAL = frozenset({"if", "dependentRequired", "dependentSchemas"})
 _MAX_SKELETON_DEPTH = 6
 
 
 class Node:
     """A schema that is being written."""
 
-    __slots__ = ("depth", "extras", "is_limited", "is_open", "may_be_open", "source", "written")
+    __slots__ = ("depth", "extras", "is_limited", "is_open", "may_be_open", "nesting", "source", "written")
 
-    def __init__(self, source: dict[str, Any], depth: int, *, is_limited: bool, may_be_open: bool) -> None:
+    def __init__(
+        self, source: dict[str, Any], depth: int, nesting: int, *, is_limited: bool, may_be_open: bool
+    ) -> None:
         self.source = source
         self.written: dict[str, Any] = {}
         self.extras: list[Schema] = []
         """What must hold beside what is written."""
         self.depth = depth
         """That of the subschemas."""
+        self.nesting = nesting
+        """How many schemas around this one apply to the same value."""
         self.is_limited = is_limited
         """Whether it alone, without what applies in place, allows no more than it says."""
         self.may_be_open = may_be_open
@@ -70,20 +78,20 @@ class GrammarWriter:
         document = ({} if root else {"anyOf": []}) if isinstance(root, bool) else root
         return {**document, "$defs": self._definitions} if self._definitions else document
 
-    def subschema(self, schema: Schema, depth: int, *, may_be_open: bool = False) -> Schema:
+    def subschema(self, schema: Schema, depth: int, nesting: int = 0, *, may_be_open: bool = False) -> Schema:
         """Write one schema at a depth of its piece.
 
         Args:
             schema: in normal form.
             depth: of `schema` itself.
+            nesting: how many schemas around it apply to the same value.
             may_be_open: whether something else that applies to the same value allows no more than it should.
         """
         if schema is False:
             return False
         if schema is not True and not schema.keys() <= GRAMMAR_KEYWORDS:
-            schema, is_exact = rewritten(
-                schema, self.normal.definitions, any_order=self.any_order, expand="unions" not in self.omitted
-            )
+            expand = nesting <= _MAX_EXPANDED_NESTING and "unions" not in self.omitted
+            schema, is_exact = rewritten(schema, self.normal.definitions, any_order=self.any_order, expand=expand)
             self.is_exact &= is_exact
         if self.omitted:
             schema = self._reduced(schema, depth)
@@ -94,7 +102,7 @@ class GrammarWriter:
             return self._piece(schema)
         if self.any_order:
             schema = self._in_any_order(schema)
-        return self._written(schema, depth, may_be_open=may_be_open)
+        return self._written(schema, depth, nesting, may_be_open=may_be_open)
 
     def reference(self, name: str) -> str:
         """Have a definition written, and return the reference to it."""
@@ -103,11 +111,11 @@ class GrammarWriter:
             self._pending[name] = self.normal.definitions[name]
         return f"#/$defs/{name}"
 
-    def _written(self, schema: dict[str, Any], depth: int, *, may_be_open: bool) -> Schema:
+    def _written(self, schema: dict[str, Any], depth: int, nesting: int, *, may_be_open: bool) -> Schema:
         is_limited = may_be_open or self.is_limited(schema)
         if not is_limited and _IN_PLACE.isdisjoint(schema):
             self.is_exact = False
-        node = Node(schema, depth + 1, is_limited=is_limited, may_be_open=may_be_open)
+        node = Node(schema, depth + 1, nesting, is_limited=is_limited, may_be_open=may_be_open)
         written = node.written
         for keyword, value in schema.items():
             write = _WRITERS.get(keyword)
@@ -117,8 +125,8 @@ class GrammarWriter:
                 write(self, node, keyword, value)
         if node.is_open:
             written.pop("additionalProperties", None)
-        elif "patternProperties" in written and "additionalProperties" in written:
-            node.written = written = _with_patterns_first(written)
+        if "additionalProperties" in written and not _IN_PLACE.isdisjoint(written):
+            written = _with_own_together(written)
         return _with_extras(written, node.extras) if node.extras else written or True
 
     def is_limited(self, schema: dict[str, Any]) -> bool:
@@ -176,13 +184,18 @@ class GrammarWriter:
         return reduced
 
 
-def _with_patterns_first(written: dict[str, Any]) -> dict[str, Any]:
-    """Let no keyword stand between patterns and `additionalProperties`.
+def _with_own_together(written: dict[str, Any]) -> dict[str, Any]:
+    """Let what applies in place stand before or after the schema's own keywords, as it stands to `properties`.
 
-    llguidance 1.9 reads keywords up to `allOf`, `anyOf` or `$ref` as one schema; patterns that come later are not seen.
+    llguidance 1.9 reads keywords up to `allOf`, `anyOf` or `$ref` as one schema, whose `additionalProperties` does not
+    see patterns that come later.
     """
-    names = ("patternProperties", "additionalProperties")
-    return {name: written[name] for name in names} | {key: value for key, value in written.items() if key not in names}
+    keywords = list(written)
+    here = keywords.index("properties") if "properties" in written else 0
+    before = [keyword for keyword in keywords[:here] if keyword in _IN_PLACE]
+    own = [keyword for keyword in keywords if keyword not in _IN_PLACE]
+    after = [keyword for keyword in keywords[here:] if keyword in _IN_PLACE]
+    return {keyword: written[keyword] for keyword in (*before, *own, *after)}
 
 
 def _with_extras(written: dict[str, Any], extras: list[Schema]) -> Schema:
@@ -202,11 +215,14 @@ def _write_ref(writer: GrammarWriter, node: Node, keyword: str, value: str) -> N
 
 def _write_all_of(writer: GrammarWriter, node: Node, keyword: str, value: list[Schema]) -> None:
     is_limited = node.is_limited
+    nesting = node.nesting + 1
+    if sum(isinstance(part, dict) and not _CONDITIONAL.isdisjoint(part) for part in value) > _MAX_CONDITIONS:
+        nesting += _MAX_EXPANDED_NESTING
     parts: list[Schema] = []
     limited = [isinstance(part, dict) and writer.is_limited(part) for part in value]
     for index, part in enumerate(value):
         others = is_limited or any(limited[:index]) or any(limited[index + 1 :])
-        written = writer.subschema(part, node.depth, may_be_open=others)
+        written = writer.subschema(part, node.depth, nesting, may_be_open=others)
         if written is not True:
             parts.append(written)
     if parts:
@@ -214,7 +230,7 @@ def _write_all_of(writer: GrammarWriter, node: Node, keyword: str, value: list[S
 
 
 def _write_any_of(writer: GrammarWriter, node: Node, keyword: str, value: list[Schema]) -> None:
-    options = [writer.subschema(part, node.depth, may_be_open=node.is_limited) for part in value]
+    options = [writer.subschema(part, node.depth, node.nesting + 1, may_be_open=node.is_limited) for part in value]
     if True not in options:
         node.written[keyword] = options
 

@@ -49,7 +49,7 @@ class Leeway:
         return not self.omitted.isdisjoint(_DECLARING)
 
     def after(self, schema: dict[str, Any]) -> Leeway | None:
-        """Return the leeway to try when llguidance has refused a schema written with this one; None: no other is left."""
+        """Return the leeway to try when llguidance refused a schema written with this one; None: no other is left."""
         reason = compile_error(schema)
         empty = _EMPTY_DEFINITION.search(reason)
         if empty and empty[1] not in self.empty_definitions:

@@ -45,17 +45,19 @@ def negated(schema: Schema, depth: int = 0) -> tuple[Schema, bool]:
         return True, False
     # A value that violates a schema violates one of its keywords.
     parts = [_negated_keyword(schema, keyword, depth) for keyword in schema if keyword not in _HELPERS]
-    return _any_of([part for part, _ in parts]), all(is_exact for _, is_exact in parts)
+    return any_of([part for part, _ in parts]), all(is_exact for _, is_exact in parts)
 
 
-def _any_of(options: list[Schema]) -> Schema:
+def any_of(options: list[Schema]) -> Schema:
+    """Return a schema that allows what one of `options` does."""
     possible = [option for option in options if option is not False]
     if not possible or True in possible:
         return bool(possible)
     return possible[0] if len(possible) == 1 else {"anyOf": possible}
 
 
-def _all_of(parts: list[Schema]) -> Schema:
+def all_of(parts: list[Schema]) -> Schema:
+    """Return a schema that allows what all of `parts` do."""
     telling = [part for part in parts if part is not True]
     if not telling or False in telling:
         return not telling
@@ -75,12 +77,12 @@ def _negated_keyword(schema: dict[str, Any], keyword: str, depth: int) -> tuple[
             return value, True
         case "required":
             absent: list[Schema] = [{"type": "object", "properties": {name: False}} for name in value]
-            return _any_of(absent), True
+            return any_of(absent), True
         case "properties":
             return _other_properties(value, depth)
         case "anyOf" | "allOf":
             parts = [negated(part, depth + 1) for part in value]
-            join = _all_of if keyword == "anyOf" else _any_of
+            join = all_of if keyword == "anyOf" else any_of
             return join([part for part, _ in parts]), all(is_exact for _, is_exact in parts)
         case _:
             return _out_of_bound(keyword, value)
@@ -120,7 +122,7 @@ def _other_values(values: list[Any]) -> tuple[Schema, bool]:
         spared.append({"type": "string", "minLength": 1})
     others, _ = _other_types(taken)
     is_exact = all(value is None or isinstance(value, bool) or value == "" for value in values)
-    return _any_of([others, *spared]) if taken else True, is_exact
+    return any_of([others, *spared]) if taken else True, is_exact
 
 
 def _other_properties(properties: dict[str, Schema], depth: int) -> tuple[Schema, bool]:
@@ -131,4 +133,4 @@ def _other_properties(properties: dict[str, Schema], depth: int) -> tuple[Schema
         is_exact &= is_child_exact
         if other is not False:
             options.append({"type": "object", "properties": {name: other}, "required": [name]})
-    return _any_of(options), is_exact
+    return any_of(options), is_exact

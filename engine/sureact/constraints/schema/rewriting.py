@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.schema.disjointness import are_all_disjoint, canonical
 from sureact.constraints.schema.evaluation import evaluation
-from sureact.constraints.schema.negation import negated
+from sureact.constraints.schema.negation import all_of, any_of, negated
 from sureact.constraints.schema.spelling import name_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from sureact.constraints.schema.keywords import Schema
 
@@ -26,8 +27,10 @@ GRAMMAR_KEYWORDS = frozenset(
 )
 """Keywords that llguidance 1.9 builds grammars from."""
 
-_MAX_DEPENDENCIES = 2
-"""Every dependency doubles the number of alternatives."""
+_MAX_CONDITIONS = 2
+_MAX_NAMES = 32
+"""Every condition doubles the alternatives, and each alternative has all optional properties of the object: llguidance
+1.9 stops at 2,000 items in a row, when the text is written."""
 
 
 def rewritten(
@@ -75,7 +78,6 @@ class _Rewriting:
         if expand:
             self._negate()
             self._condition()
-            self._depend()
         else:
             self.is_exact &= self.schema.keys().isdisjoint({"not", "if", "dependentRequired", "dependentSchemas"})
 
@@ -89,7 +91,7 @@ class _Rewriting:
         return {"allOf": [self.kept, *extras]} if "allOf" in self.kept else {**self.kept, "allOf": extras}
 
     def _one_of(self, branches: list[Schema]) -> None:
-        self.is_exact &= are_all_disjoint(branches, {"$defs": dict(self.definitions)})
+        self.is_exact &= are_all_disjoint(branches, self.definitions)
         if "anyOf" in self.schema:
             self.extras.append({"anyOf": branches})
         else:
@@ -103,9 +105,9 @@ class _Rewriting:
             kept["minItems"] = max(kept.get("minItems", 0), schema.get("minContains", 1))
         if "uniqueItems" not in schema:
             return
-        num_values = _num_values(schema.get("items"))
-        if num_values is not None:
-            num_items = len(schema.get("prefixItems", ())) + num_values
+        num_others = num_values(schema.get("items"))
+        if num_others is not None:
+            num_items = len(schema.get("prefixItems", ())) + num_others
             kept["maxItems"] = min(kept.get("maxItems", num_items), num_items)
         self.is_exact &= kept.get("maxItems", 2) <= 1
 
@@ -154,49 +156,45 @@ class _Rewriting:
         self.extras.append(allowed)
 
     def _condition(self) -> None:
-        if "if" not in self.schema:
+        """Turn `if` and what depends on a property into unions."""
+        schema = self.schema
+        needed: dict[str, list[str]] = schema.get("dependentRequired", {})
+        schemas: dict[str, Schema] = schema.get("dependentSchemas", {})
+        num_conditions = len(needed) + len(schemas) + ("if" in schema)
+        if num_conditions == 0:
             return
-        condition, then, otherwise = (self.schema.get(keyword, True) for keyword in ("if", "then", "else"))
-        unmet, is_exact = negated(condition)
-        self._add_union([_both(condition, then), _both(unmet, otherwise)], is_exact=is_exact)
-
-    def _depend(self) -> None:
-        needed: dict[str, list[str]] = self.schema.get("dependentRequired", {})
-        schemas: dict[str, Schema] = self.schema.get("dependentSchemas", {})
-        if len(needed) + len(schemas) > _MAX_DEPENDENCIES:
+        declared = evaluation(schema, self.definitions).names.keys()
+        if num_conditions > _MAX_CONDITIONS or len(declared) > _MAX_NAMES:
             self.is_exact = False
             return
+        if "if" in schema:
+            condition, then, otherwise = (schema.get(keyword, True) for keyword in ("if", "then", "else"))
+            unmet, is_exact = negated(condition)
+            self._add_union([all_of([condition, then]), all_of([unmet, otherwise])], declared, is_exact=is_exact)
         for name, child in (*((name, {"required": names}) for name, names in needed.items()), *schemas.items()):
-            self._add_union([{"properties": {name: False}}, child], is_exact=True)
+            self._add_union([{"properties": {name: False}}, child], declared, is_exact=True)
 
-    def _add_union(self, options: list[Schema], *, is_exact: bool) -> None:
-        """Add a union, unless it says nothing or requires a name that is declared nowhere.
+    def _add_union(self, options: list[Schema], declared: AbstractSet[str], *, is_exact: bool) -> None:
+        """Add a union, unless it says nothing or requires a name that is not declared.
 
         Where such a key stands is anybody's choice; a grammar that requires it would fix the place.
         """
-        declared = set(evaluation(self.schema, self.definitions).names)
-        if True in options or not all(_required(option) <= declared for option in options):
+        if True in options or not all(self._required(option) <= declared for option in options):
             self.is_exact = False
             return
         self.is_exact &= is_exact
-        possible = [option for option in options if option is not False]
-        self.extras.append({"anyOf": possible} if possible else False)
+        self.extras.append(any_of(options))
 
-
-def _both(left: Schema, right: Schema) -> Schema:
-    if left is True or right is False:
-        return right
-    if right is True or left is False:
-        return left
-    return {"allOf": [left, right]}
-
-
-def _required(schema: Schema) -> set[str]:
-    """Return every name that a schema, or a part of it that applies in place, requires."""
-    if isinstance(schema, bool):
-        return set()
-    parts: list[Schema] = [part for keyword in ("allOf", "anyOf", "oneOf") for part in schema.get(keyword, ())]
-    return set(schema.get("required", ())).union(*(_required(part) for part in parts))
+    def _required(self, schema: Schema, seen: frozenset[str] = frozenset()) -> set[str]:
+        """Return every name that a schema, or a part of it that applies in place, requires."""
+        if isinstance(schema, bool):
+            return set()
+        parts: list[Schema] = [part for keyword in ("allOf", "anyOf", "oneOf") for part in schema.get(keyword, ())]
+        ref = schema.get("$ref")
+        if ref is not None and ref not in seen:
+            parts.append(self.definitions[ref.rpartition("/")[2]])
+            seen |= {ref}
+        return set(schema.get("required", ())).union(*(self._required(part, seen) for part in parts))
 
 
 def _listed(schema: dict[str, Any]) -> list[Any]:
@@ -204,7 +202,7 @@ def _listed(schema: dict[str, Any]) -> list[Any]:
     return [schema["const"]] if "const" in schema else schema["enum"]
 
 
-def _num_values(items: Schema | None) -> int | None:
+def num_values(items: Schema | None) -> int | None:
     """Return how many different items there can be at most; None for any number."""
     if items is None or items is True:
         return None

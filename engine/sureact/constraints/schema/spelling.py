@@ -13,6 +13,7 @@ _MAX_EXACT_INTEGER = 2**53
 """llguidance reads numbers as doubles; larger integers would be rounded."""
 _MAX_COEFFICIENT = 2**32 - 1
 _MAX_REPEATS = 2**32 - 1
+_MAX_PLACES = 10
 _REGEX_SYNTAX = re.compile(r"[\\.+*?()|\[\]{}^$/]")
 _UNNAMEABLE = re.compile(r"[\x7f\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -52,12 +53,19 @@ def is_countable(count: int) -> bool:
 
 
 def multiple_of(divisor: float) -> float | None:
-    """Return a divisor that llguidance reads right and that `divisor` is a multiple of; None when there is none."""
-    if _is_read_right(divisor):
+    """Return a divisor that llguidance counts right, and that `divisor` is a multiple of; None when there is none.
+
+    With two decimals or more, it counts by digits, and misses 2.5 among the multiples of 0.25.
+    """
+    exact = Fraction(str(divisor))
+    places = next((places for places in range(_MAX_PLACES) if (exact * 10**places).denominator == 1), None)
+    if places is None:
+        return None
+    coefficient = exact.numerator * 10**places // exact.denominator
+    if (places <= 1 or coefficient in (1, 2, 5)) and _is_read_right(divisor):
         return divisor
-    digits = Fraction(str(divisor)).denominator
-    step = next((10.0**-places for places in range(10) if 10**places % digits == 0), None)
-    return step if step is not None and step < 1 and _is_read_right(step) else None
+    step = (5 if coefficient % 5 == 0 else 2 if coefficient % 2 == 0 else 1) / 10**places
+    return step if places and _is_read_right(step) else None
 
 
 def _is_read_right(divisor: float) -> bool:
@@ -70,6 +78,8 @@ def _is_read_right(divisor: float) -> bool:
 
 def name_pattern(name: str) -> str | None:
     """Return the regex that only `name` matches, or None where its text cannot be part of a regex."""
+    if name.isidentifier():
+        return f"^{name}$"
     if _UNNAMEABLE.search(name):
         return None
     escaped = _REGEX_SYNTAX.sub(r"\\\g<0>", name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-from sureact.constraints.schema.format_patterns import FORMAT_PATTERNS, GRAMMAR_FORMATS, INEXACT_FORMATS
+from sureact.constraints.schema.format_patterns import FORMAT_PATTERNS, INEXACT_FORMATS
 from sureact.constraints.schema.spelling import (
     is_ascii_pattern,
     is_countable,
@@ -90,14 +90,12 @@ def _write_pattern(writer: GrammarWriter, node: Node, keyword: str, pattern: str
 
 
 def _write_format(writer: GrammarWriter, node: Node, keyword: str, name: str) -> None:
-    writer.is_exact &= name not in INEXACT_FORMATS
     pattern = FORMAT_PATTERNS.get(name)
-    if pattern is None:
-        if name in GRAMMAR_FORMATS:
-            node.written[keyword] = name
-        else:
-            writer.is_exact = False
-    elif "pattern" in node.source:
+    if pattern is None or pattern in writer.leeway.bad_patterns:
+        writer.is_exact = False
+        return
+    writer.is_exact &= name not in INEXACT_FORMATS
+    if "pattern" in node.source:
         node.extras.append({"pattern": pattern})
     else:
         node.written["pattern"] = pattern
