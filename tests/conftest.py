@@ -32,6 +32,15 @@ def no_network() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_grammar_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep grammars where no earlier run left any."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sureact.constraints.grammar_store.home_folder", lambda: folder)
+        yield
+
+
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
     """Folder of the real 0.5B model, for tests marked `model`."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sureact.catalog.disk_space import disk_error
 from sureact.errors import ConfigError, ModelNotFoundError, PullError, SureactError
+from sureact.home import home_folder
 
 _PARTIAL_SUFFIX = ".partial"
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re.ASCII)
@@ -31,11 +32,11 @@ class ModelStore:
     the folder and SUREACT_HOME, or a DiskSpaceError.
 
     Args:
-        root: the store; None takes `SUREACT_HOME`, else `sureact` in `XDG_CACHE_HOME`, else `~/.cache/sureact`.
+        root: the store; None takes `home_folder()`.
     """
 
     def __init__(self, root: Path | None = None) -> None:
-        root = root or _default_root()
+        root = root or home_folder()
         try:
             self.root = root.expanduser().absolute()
         except RuntimeError as error:
@@ -161,15 +162,6 @@ class ModelStore:
             f"The store {self.root} cannot be used: {error}. Point SUREACT_HOME to a folder that you may write to."
         )
         return disk_error(error, self.root, refused)
-
-
-def _default_root() -> Path:
-    home = os.environ.get("SUREACT_HOME")
-    if home:
-        return Path(home)
-    # The XDG rules say that a relative path counts as unset.
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (cache if cache.is_absolute() else Path.home() / ".cache") / "sureact"
 
 
 def _size_of(folder: Path) -> int:

@@ -209,7 +209,7 @@ def _chosen(name: str, args: JsonSchemaConstraint) -> ChosenGrammar[bool]:
     from sureact.constraints.byte_matcher import grammar_error
 
     try:
-        return args.prepare().first_that_compiles(lambda grammar: grammar_error(grammar) or True)
+        return args.choose_grammar(lambda grammar: grammar_error(grammar) or True)
     except (ConstraintCompileError, UnsupportedSchemaError) as error:
         raise _of_tool(name, error) from error
 

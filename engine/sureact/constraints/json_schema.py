@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from sureact.constraints.compiler import compile_once, try_compile
 from sureact.constraints.constraint import Constraint
+from sureact.constraints.grammar_store import MIN_SECONDS, load_grammar, save_grammar
 from sureact.constraints.prepared_schema import JsonSpelling, PreparedSchema, prepare_schema
 from sureact.constraints.schema.judge import UnexcludedJsonError, json_validator, parse_json
 from sureact.errors import ConfigError, ConstraintError, InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
     from sureact.constraints.constraint import CompiledConstraint
+    from sureact.constraints.llguidance_state import CompiledGrammar
+    from sureact.constraints.prepared_schema import ChosenGrammar
     from sureact.constraints.schema.keywords import Schema
     from sureact.tokens.vocabulary import Vocabulary
+
+_T = TypeVar("_T")
 
 _ITEM_SEPARATOR = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _KEY_SEPARATOR = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")
@@ -129,18 +135,36 @@ class JsonSchemaConstraint(Constraint):
         """
         from sureact.constraints.byte_matcher import grammar_error
 
-        self.prepare().first_that_compiles(lambda grammar: grammar_error(grammar) or True)
+        self.choose_grammar(lambda grammar: grammar_error(grammar) or True)
 
     def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
         """Bind to a vocabulary, or return what an earlier call bound."""
-        return compile_once(self.cache_key, vocabulary, lambda: self.compile_uncached(vocabulary))
+
+        def bind() -> CompiledConstraint:
+            return _bound(self.choose_grammar(lambda grammar: try_compile(grammar, vocabulary)), vocabulary)
+
+        return compile_once(self.cache_key, vocabulary, bind)
 
     def compile_uncached(self, vocabulary: Vocabulary) -> CompiledConstraint:
-        """Bind to a vocabulary, whatever was bound before."""
-        from sureact.constraints.guards.guarded_state import GuardedConstraint
+        """Bind to a vocabulary as if nothing had been compiled before, in this process or another."""
+        return _bound(self.prepare().first_that_compiles(lambda grammar: try_compile(grammar, vocabulary)), vocabulary)
 
-        chosen = self.prepare().first_that_compiles(lambda grammar: try_compile(grammar, vocabulary))
-        return chosen.compiled if chosen.guard is None else GuardedConstraint(chosen.compiled, chosen.guard, vocabulary)
+    def choose_grammar(self, try_compile: Callable[[str], _T | str]) -> ChosenGrammar[_T]:
+        """Return the tightest grammar that compiles; on disk is kept which one, if it took long to find.
+
+        Args:
+            try_compile: returns why a grammar text is refused, or anything but a text.
+
+        Raises:
+            ConstraintCompileError: malformed, or no value can satisfy it.
+            UnsupportedSchemaError: a keyword cannot be enforced.
+        """
+        start = time.perf_counter()
+        prepared, kept = self.prepare(), load_grammar(self.cache_key)
+        chosen = prepared.first_that_compiles(try_compile, kept)
+        if kept is not chosen.grammar and time.perf_counter() - start > MIN_SECONDS:
+            save_grammar(self.cache_key, chosen.grammar)
+        return chosen
 
     def parse(self, text: str) -> Any:
         """Return the JSON value of `text`, judged against the schema.
@@ -171,6 +195,12 @@ class JsonSchemaConstraint(Constraint):
                 yield fault
             if found:
                 return
+
+
+def _bound(chosen: ChosenGrammar[CompiledGrammar], vocabulary: Vocabulary) -> CompiledConstraint:
+    from sureact.constraints.guards.guarded_state import GuardedConstraint
+
+    return chosen.compiled if chosen.guard is None else GuardedConstraint(chosen.compiled, chosen.guard, vocabulary)
 
 
 @lru_cache(maxsize=256)

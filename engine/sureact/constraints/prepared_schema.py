@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sureact.constraints.guards.json_guard import JsonGuard
@@ -58,8 +59,9 @@ class JsonSpelling:
 class ChosenGrammar(Generic[_T]):
     """The tightest grammar of a schema that llguidance takes."""
 
+    grammar: GrammarSchema
     schema: dict[str, Any]
-    """As llguidance takes it."""
+    """That of the grammar, with the spelling options of llguidance."""
     compiled: _T
     guard: JsonGuard | None
     """None when every text of the grammar is valid."""
@@ -74,23 +76,26 @@ class PreparedSchema:
     normal: NormalSchema
     spelling: JsonSpelling
 
-    def first_that_compiles(self, try_compile: Callable[[str], _T | str]) -> ChosenGrammar[_T]:
+    def first_that_compiles(
+        self, try_compile: Callable[[str], _T | str], known: GrammarSchema | None = None
+    ) -> ChosenGrammar[_T]:
         """Try the grammars, tightest first.
 
         Args:
             try_compile: returns why a grammar text is refused, or anything but a text.
+            known: what came out before, to be tried first.
 
         Raises:
             ConstraintCompileError: no value can satisfy the schema.
             UnsupportedSchemaError: a regex that no automaton can test.
         """
         reason = "no grammar"
-        for candidate in self._candidates():
+        for candidate in chain([] if known is None else [known], self._candidates()):
             schema = {**candidate.schema, "x-guidance": self.spelling.grammar_options}
             schema_text = json.dumps(schema)
             compiled = try_compile(_grammar_text(schema_text))
             if not isinstance(compiled, str):
-                return ChosenGrammar(schema, compiled, self._guard_beside(candidate, schema_text))
+                return ChosenGrammar(candidate, schema, compiled, self._guard_beside(candidate, schema_text))
             reason = compiled
             if (error := unsatisfiable_error(reason)) is not None:
                 raise error

@@ -17,7 +17,9 @@ _PIECE = re.compile(
     r"|(?P<text>.)",
     re.DOTALL,
 )
-_CLASS_MEMBER = re.compile(r"(?P<escape>\\(?:c[A-Za-z]|[pPux]\{[^}]*\}|.))|(?P<operator>\[(?!:)|&&|--|~~)|(?P<text>.)", re.DOTALL)
+_CLASS_MEMBER = re.compile(
+    r"(?P<escape>\\(?:c[A-Za-z]|[pPux]\{[^}]*\}|.))|(?P<operator>\[(?!:)|&&|--|~~)|(?P<text>.)", re.DOTALL
+)
 _LOOKAHEAD = re.compile(r"\(\?([=!])")
 
 

@@ -1,0 +1,71 @@
+"""Keeps on disk which grammar holds a schema, where finding it took long: some take several tries of seconds.
+
+A store that cannot be read or written is no error: the grammar is found anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from sureact.constraints.schema.grammar_schema import GrammarSchema
+from sureact.home import home_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIN_SECONDS = 0.05
+"""What was found faster is not kept."""
+MAX_FILES = 256
+"""Above this many, those that were not used for longest go."""
+
+_LOGGER = logging.getLogger("sureact")
+
+
+def load_grammar(cache_key: str) -> GrammarSchema | None:
+    """Return what was kept for a constraint of this key, by these versions of sureact and llguidance."""
+    path = _path_of(cache_key)
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        os.utime(path)
+        return GrammarSchema(dict(kept["schema"]), is_exact=kept["is_exact"] is True)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, RuntimeError) as error:
+        _LOGGER.info("The kept grammar %s cannot be read: %s", path, error)
+        return None
+
+
+def save_grammar(cache_key: str, grammar: GrammarSchema) -> None:
+    """Keep a grammar."""
+    path = _path_of(cache_key)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may keep the same one now; a file is only ever seen whole.
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        partial.write_text(json.dumps({"schema": grammar.schema, "is_exact": grammar.is_exact}), encoding="utf-8")
+        partial.replace(path)
+        _drop_oldest(path.parent)
+    except (OSError, RuntimeError) as error:
+        _LOGGER.info("The grammar %s cannot be kept: %s", path, error)
+
+
+def _path_of(cache_key: str) -> Path:
+    digest = hashlib.sha256(f"{_versions()} {cache_key}".encode()).hexdigest()
+    return home_folder() / "grammars" / f"{digest}.json"
+
+
+@cache
+def _versions() -> str:
+    return f"{version('sureact')} {version('llguidance')}"
+
+
+def _drop_oldest(folder: Path) -> None:
+    kept = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in kept[MAX_FILES:]:
+        path.unlink(missing_ok=True)
