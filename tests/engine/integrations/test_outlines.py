@@ -231,7 +231,7 @@ def test_a_rendered_template_is_a_prompt(tiny_engine: Engine) -> None:
 
 @pytest.mark.model
 def test_a_real_model_answers_through_both_adapters(model_folder: Path) -> None:
-    with Engine(str(model_folder), max_model_len=512) as engine:
+    with Engine(str(model_folder), max_model_len=1024) as engine:
         question = "Is the sky on a clear day blue or green? Answer with one word."
         assert Generator(from_engine(engine), Literal["blue", "green", "greenish"])(question) == "blue"
         steered: Any = Generator(from_engine_steerable(engine), Regex("blue|green"), backend="llguidance")
