@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from sureact.errors import ConfigError
 
-LATER_COMMANDS = ("serve", "conformance", "trace", "eval")
+LATER_COMMANDS = ("serve", "trace", "eval")
 LATER_MEASUREMENTS = ("constrained", "react", "throughput")
 
 

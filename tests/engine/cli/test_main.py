@@ -10,7 +10,7 @@ import sureact
 from sureact.cli import models
 from sureact.cli.main import build_parser, main
 
-COMMANDS = ("pull", "models", "run", "generate", "chat", "bench", "doctor")
+COMMANDS = ("pull", "models", "run", "generate", "chat", "bench", "conformance", "doctor")
 Start = Callable[[Sequence[str]], "subprocess.Popen[str]"]
 
 
@@ -45,7 +45,7 @@ def test_every_command_has_help_on_standard_output(command: str, capsys: pytest.
 
 def test_help_lists_what_there_is_and_nothing_that_comes_later() -> None:
     text = build_parser().format_help()
-    assert all(f"    {command} " in text for command in COMMANDS)
+    assert all(f"\n    {command}" in text for command in COMMANDS)
     assert "serve" not in text
 
 

@@ -1,0 +1,1 @@
+"""Other engines behind the same interfaces, for who asks for them; never picked silently."""
