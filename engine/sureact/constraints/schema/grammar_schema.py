@@ -36,7 +36,8 @@ def grammar_schemas(
     Args:
         normal: what the texts must be valid under.
         key_order: the order in which keys come. Declared order is that of `properties`, in the order of the keywords
-            they stand in; then come required names that are declared nowhere, then all others.
+            that they stand in; then come names that a condition (`if`, `dependentSchemas`) declares, then required
+            names that are declared nowhere, then all others.
         ensure_ascii: whether what is not ASCII will be written as escapes, which a grammar's constants cannot offer.
     """
     leeway: Leeway | None = Leeway()

@@ -216,17 +216,23 @@ def _write_ref(writer: GrammarWriter, node: Node, keyword: str, value: str) -> N
 def _write_all_of(writer: GrammarWriter, node: Node, keyword: str, value: list[Schema]) -> None:
     is_limited = node.is_limited
     nesting = node.nesting + 1
-    if sum(isinstance(part, dict) and not _CONDITIONAL.isdisjoint(part) for part in value) > _MAX_CONDITIONS:
+    if sum(map(_is_conditional, value)) > _MAX_CONDITIONS:
         nesting += _MAX_EXPANDED_NESTING
     parts: list[Schema] = []
     limited = [isinstance(part, dict) and writer.is_limited(part) for part in value]
     for index, part in enumerate(value):
         others = is_limited or any(limited[:index]) or any(limited[index + 1 :])
         written = writer.subschema(part, node.depth, nesting, may_be_open=others)
-        if written is not True:
-            parts.append(written)
+        if written is True:
+            continue
+        # What only a condition declares comes last, as it does where the condition is left out.
+        (node.extras if _is_conditional(part) else parts).append(written)
     if parts:
         node.written[keyword] = parts
+
+
+def _is_conditional(schema: Schema) -> bool:
+    return isinstance(schema, dict) and not _CONDITIONAL.isdisjoint(schema) and "properties" not in schema
 
 
 def _write_any_of(writer: GrammarWriter, node: Node, keyword: str, value: list[Schema]) -> None:

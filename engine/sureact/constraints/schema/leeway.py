@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from sureact.constraints.byte_matcher import grammar_error
-from sureact.constraints.schema.text_tests import pattern_error
 
 Omission = Literal[
     "counts", "groups", "overlaps", "name patterns", "patterns", "recursion", "unions", "merging", "details"
@@ -82,7 +81,11 @@ def _bad_patterns(schema: dict[str, Any]) -> frozenset[str]:
     patterns = _patterns(schema)
     if len(patterns) > _MAX_TRIED_PATTERNS:
         return frozenset(patterns)
-    return frozenset({pattern for pattern in patterns if pattern_error(pattern)} or patterns)
+    return frozenset({pattern for pattern in patterns if _is_refused(pattern)} or patterns)
+
+
+def _is_refused(pattern: str) -> bool:
+    return bool(compile_error({"type": "string", "pattern": pattern}))
 
 
 def _patterns(schema: dict[str, Any]) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sureact.constraints.schema.ecma_pattern import pattern_parts
 from sureact.constraints.schema.spelling import is_countable, is_spellable_text
 
 if TYPE_CHECKING:
@@ -27,17 +28,22 @@ def _write_pattern_properties(writer: GrammarWriter, node: Node, keyword: str, p
     writer.is_exact = False  # a key that a pattern allows may come twice
     written: dict[str, Schema] = {}
     for pattern, child in patterns.items():
-        if "name patterns" in writer.omitted or not _is_usable(writer, pattern):
+        translated = _translated(writer, pattern)
+        if translated is None or translated in written:
             _open(writer, node)
         else:
-            written[pattern] = writer.subschema(child, node.depth, may_be_open=node.may_be_open)
+            written[translated] = writer.subschema(child, node.depth, may_be_open=node.may_be_open)
     if "overlaps" in writer.omitted and len(written) > 1:
         written = {"|".join(f"({pattern})" for pattern in written): _union(list(written.values()))}
     node.written[keyword] = written
 
 
-def _is_usable(writer: GrammarWriter, pattern: str) -> bool:
-    return pattern not in writer.leeway.bad_patterns and is_spellable_text(pattern, ensure_ascii=writer.ensure_ascii)
+def _translated(writer: GrammarWriter, pattern: str) -> str | None:
+    """Return a regex of llguidance for the same names, or None."""
+    if "name patterns" in writer.omitted or not is_spellable_text(pattern, ensure_ascii=writer.ensure_ascii):
+        return None
+    translated, *others = (parts := pattern_parts(pattern)).required
+    return None if others or parts.forbidden or translated in writer.leeway.bad_patterns else translated
 
 
 def _union(schemas: list[Schema]) -> Schema:

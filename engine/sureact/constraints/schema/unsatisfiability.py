@@ -72,7 +72,9 @@ class _Search:
                 return fault
         for keyword in ("anyOf", "oneOf"):
             branches = child_pointer(place, keyword)
-            if keyword in schema and all(self.fault(branch, branches, depth + 1) for branch in schema[keyword]):
+            if keyword in schema and all(
+                _is_ruled_out(branch, schema) or self.fault(branch, branches, depth + 1) for branch in schema[keyword]
+            ):
                 return f"no branch of {keyword} can hold", branches
         return None
 
@@ -142,6 +144,11 @@ def _is_implied(branch: Schema, schema: dict[str, Any]) -> bool:
     if isinstance(branch, bool):
         return branch
     return all(_is_said(keyword, value, schema) for keyword, value in branch.items())
+
+
+def _is_ruled_out(branch: Schema, schema: dict[str, Any]) -> bool:
+    """Whether a branch forbids what the schema around it says."""
+    return isinstance(branch, dict) and "not" in branch and _is_implied(branch["not"], schema)
 
 
 def _is_said(keyword: str, value: Any, schema: dict[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+from sureact.constraints.schema.ecma_pattern import pattern_parts
 from sureact.constraints.schema.format_patterns import FORMAT_PATTERNS, INEXACT_FORMATS
 from sureact.constraints.schema.spelling import (
     is_ascii_pattern,
@@ -79,14 +80,21 @@ def _unordered_constant(writer: GrammarWriter, members: dict[str, Any]) -> Schem
 
 
 def _write_pattern(writer: GrammarWriter, node: Node, keyword: str, pattern: str) -> None:
-    if (
-        pattern in writer.leeway.bad_patterns
-        or not is_spellable_text(pattern, ensure_ascii=False)
-        or (writer.ensure_ascii and not is_ascii_pattern(pattern))
-    ):
-        writer.is_exact = False
-    else:
-        node.written[keyword] = pattern
+    parts = pattern_parts(pattern)
+    writer.is_exact &= not parts.forbidden
+    for part in parts.required:
+        if not _is_usable(writer, part):
+            writer.is_exact = False
+        elif keyword in node.written:
+            node.extras.append({keyword: part})
+        else:
+            node.written[keyword] = part
+
+
+def _is_usable(writer: GrammarWriter, pattern: str) -> bool:
+    if writer.ensure_ascii and not is_ascii_pattern(pattern):
+        return False
+    return pattern not in writer.leeway.bad_patterns and is_spellable_text(pattern, ensure_ascii=False)
 
 
 def _write_format(writer: GrammarWriter, node: Node, keyword: str, name: str) -> None:

@@ -174,7 +174,7 @@ def test_a_definition_that_allows_nothing_does_not_spoil_what_can_do_without_it(
 @pytest.mark.parametrize(
     "root",
     [
-        {"type": "string", "pattern": "^(?=a)b"},
+        {"type": "string", "pattern": "a(?=b)"},
         {"patternProperties": {"^a": {"type": "integer"}, "^ab": {"minimum": 3}}},
         {"properties": {"x": {"$ref": "#/$defs/loop"}}, "minProperties": 1},
         {"$ref": "#/$defs/loop"},
@@ -185,3 +185,17 @@ def test_what_llguidance_refuses_is_left_out(root: Schema) -> None:
     candidate = first(normal(root, loop=loop))
     assert candidate.schema != {}
     assert not candidate.is_exact
+
+
+def test_keys_come_in_the_order_of_the_keywords_and_conditional_ones_last() -> None:
+    root = {
+        "allOf": [{"$ref": "#/$defs/base"}, {"if": {"properties": {"c": {"const": 1}}}, "then": {"required": ["d"]}}],
+        "type": "object",
+        "properties": {"b": True, "c": {"enum": [1, 2]}, "d": True},
+        "required": ["c"],
+        "unevaluatedProperties": False,
+    }
+    candidate = first(normal(root, base={"properties": {"a": True}}))
+    assert accepts(candidate, '{"a": 1, "b": 1, "c": 1, "d": 1}')
+    assert not accepts(candidate, '{"b": 1, "a": 1, "c": 2}')
+    assert not accepts(candidate, '{"a": 1, "c": 1, "e": 1}')
