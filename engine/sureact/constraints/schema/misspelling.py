@@ -12,9 +12,10 @@ _CONSTRAINTS = (ENFORCED | NOT_ENFORCED | {"nullable"}) - IDENTIFIERS
 def meant_keyword(keyword: str) -> str | None:
     """Return the constraining keyword that is one letter off from `keyword`, or differs only in the case of letters.
 
-    One letter off: added, missing, wrong, or swapped with its neighbor.
+    One letter off: added, missing, wrong, or swapped with its neighbor. A mark before the word, as in `_format` or
+    `@type`, is no slip.
     """
-    if len(keyword) < 4 or len(keyword) > 25:
+    if len(keyword) < 4 or len(keyword) > 25 or not (keyword[0].isalpha() or keyword[0] == "$"):
         return None
     shortened = _shortened_keywords()
     lowered = keyword.lower()
