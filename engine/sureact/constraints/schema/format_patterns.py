@@ -1,4 +1,4 @@
-"""Patterns for the formats that are asserted.
+"""Patterns for formats, as far as a regex can tell them.
 
 llguidance 1.9 has grammars of its own for them. Those of dates and times admit days and seconds that do not exist, such
 as `0989-02-29` and `10:00:60` at any time of day; the others miss values such as `PT1H5S`, `::ffff:192.0.2.1`,
@@ -59,7 +59,10 @@ _USER_CHAR = rf"(?:[A-Za-z0-9._~!$&'()*+,;=:-]|{_PERCENT})"
 _LITERAL_HOST = r"\[(?:[0-9A-Fa-f:.]+|[vV][0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:-]+)\]"
 _AUTHORITY = rf"(?:{_USER_CHAR}*@)?(?:{_LITERAL_HOST}|{_HOST_CHAR}*)(?::[0-9]*)?"
 _PATH = rf"(?://{_AUTHORITY}(?:/{_PATH_CHAR}*)*|/?(?:{_PATH_CHAR}+(?:/{_PATH_CHAR}*)*)?)"
-_URI = rf"[A-Za-z][A-Za-z0-9+.-]*:{_PATH}(?:\?{_QUERY_CHAR}*)?(?:#{_QUERY_CHAR}*)?"
+_SCHEME = "[A-Za-z][A-Za-z0-9+.-]*:"
+_RELATIVE = rf"{_PATH}(?:\?{_QUERY_CHAR}*)?(?:#{_QUERY_CHAR}*)?"
+
+_POINTER = "(?:/(?:[^/~]|~[01])*)*"
 
 _HEX = "[0-9A-Fa-f]"
 _UUID = rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
@@ -73,10 +76,13 @@ _FORMATS = {
     "hostname": _HOSTNAME,
     "ipv4": _IPV4,
     "ipv6": _IPV6,
-    "uri": _URI,
+    "json-pointer": _POINTER,
+    "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
+    "uri": f"{_SCHEME}{_RELATIVE}",
+    "uri-reference": f"(?:{_SCHEME})?{_RELATIVE}",
     "uuid": _UUID,
 }
 FORMAT_PATTERNS = {name: f"^(?:{regex})$" for name, regex in _FORMATS.items()}
 """Format name to anchored regex. Leap seconds are left out: the judge knows none."""
-INEXACT_FORMATS = frozenset({"duration", "hostname", "uri"})
-"""Formats of which the pattern admits a little that the judge does not, such as a hostname of 300 characters."""
+INEXACT_FORMATS = frozenset({"duration", "hostname", "uri", "uri-reference", "json-pointer", "relative-json-pointer"})
+"""Formats of which the pattern may admit a little that the judge does not, such as a hostname of 300 characters."""

@@ -5,8 +5,10 @@ What a grammar cannot hold is left out: the grammar then allows more than the sc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sureact.constraints.schema.evaluation import evaluation
 from sureact.constraints.schema.key_order import in_any_order
 from sureact.constraints.schema.object_keywords import OBJECT_KEYWORDS
 from sureact.constraints.schema.reduction import merged_into_one, recursive_names, skeleton, without_recursion
@@ -30,13 +32,25 @@ _CONDITIONAL = frozenset({"if", "dependentRequired", "dependentSchemas"})
 _MAX_SKELETON_DEPTH = 6
 
 
+class Around(NamedTuple):
+    """What applies to the same value as a schema, around it."""
+
+    nesting: int = 0
+    """How many schemas."""
+    names: AbstractSet[str] = frozenset()
+    """Properties that they declare, where somebody asks."""
+
+
+_NOTHING_AROUND = Around()
+
+
 class Node:
     """A schema that is being written."""
 
-    __slots__ = ("depth", "extras", "is_limited", "is_open", "may_be_open", "nesting", "source", "written")
+    __slots__ = ("around", "depth", "extras", "is_limited", "is_open", "may_be_open", "source", "written")
 
     def __init__(
-        self, source: dict[str, Any], depth: int, nesting: int, *, is_limited: bool, may_be_open: bool
+        self, source: dict[str, Any], depth: int, around: Around, *, is_limited: bool, may_be_open: bool
     ) -> None:
         self.source = source
         self.written: dict[str, Any] = {}
@@ -44,8 +58,7 @@ class Node:
         """What must hold beside what is written."""
         self.depth = depth
         """That of the subschemas."""
-        self.nesting = nesting
-        """How many schemas around this one apply to the same value."""
+        self.around = around
         self.is_limited = is_limited
         """Whether it alone, without what applies in place, allows no more than it says."""
         self.may_be_open = may_be_open
@@ -78,20 +91,24 @@ class GrammarWriter:
         document = ({} if root else {"anyOf": []}) if isinstance(root, bool) else root
         return {**document, "$defs": self._definitions} if self._definitions else document
 
-    def subschema(self, schema: Schema, depth: int, nesting: int = 0, *, may_be_open: bool = False) -> Schema:
+    def subschema(
+        self, schema: Schema, depth: int, around: Around = _NOTHING_AROUND, *, may_be_open: bool = False
+    ) -> Schema:
         """Write one schema at a depth of its piece.
 
         Args:
             schema: in normal form.
             depth: of `schema` itself.
-            nesting: how many schemas around it apply to the same value.
+            around: what applies to the same value.
             may_be_open: whether something else that applies to the same value allows no more than it should.
         """
         if schema is False:
             return False
         if schema is not True and not schema.keys() <= GRAMMAR_KEYWORDS:
-            expand = nesting <= _MAX_EXPANDED_NESTING and "unions" not in self.omitted
-            schema, is_exact = rewritten(schema, self.normal.definitions, any_order=self.any_order, expand=expand)
+            expand = around.nesting <= _MAX_EXPANDED_NESTING and "unions" not in self.omitted
+            schema, is_exact = rewritten(
+                schema, self.normal.definitions, around.names, any_order=self.any_order, expand=expand
+            )
             self.is_exact &= is_exact
         if self.omitted:
             schema = self._reduced(schema, depth)
@@ -102,7 +119,7 @@ class GrammarWriter:
             return self._piece(schema)
         if self.any_order:
             schema = self._in_any_order(schema)
-        return self._written(schema, depth, nesting, may_be_open=may_be_open)
+        return self._written(schema, depth, around, may_be_open=may_be_open)
 
     def reference(self, name: str) -> str:
         """Have a definition written, and return the reference to it."""
@@ -111,11 +128,11 @@ class GrammarWriter:
             self._pending[name] = self.normal.definitions[name]
         return f"#/$defs/{name}"
 
-    def _written(self, schema: dict[str, Any], depth: int, nesting: int, *, may_be_open: bool) -> Schema:
+    def _written(self, schema: dict[str, Any], depth: int, around: Around, *, may_be_open: bool) -> Schema:
         is_limited = may_be_open or self.is_limited(schema)
         if not is_limited and _IN_PLACE.isdisjoint(schema):
             self.is_exact = False
-        node = Node(schema, depth + 1, nesting, is_limited=is_limited, may_be_open=may_be_open)
+        node = Node(schema, depth + 1, around, is_limited=is_limited, may_be_open=may_be_open)
         written = node.written
         for keyword, value in schema.items():
             write = _WRITERS.get(keyword)
@@ -215,14 +232,12 @@ def _write_ref(writer: GrammarWriter, node: Node, keyword: str, value: str) -> N
 
 def _write_all_of(writer: GrammarWriter, node: Node, keyword: str, value: list[Schema]) -> None:
     is_limited = node.is_limited
-    nesting = node.nesting + 1
-    if sum(map(_is_conditional, value)) > _MAX_CONDITIONS:
-        nesting += _MAX_EXPANDED_NESTING
+    around = _around_parts(writer, node, sum(map(_is_conditional, value)))
     parts: list[Schema] = []
     limited = [isinstance(part, dict) and writer.is_limited(part) for part in value]
     for index, part in enumerate(value):
         others = is_limited or any(limited[:index]) or any(limited[index + 1 :])
-        written = writer.subschema(part, node.depth, nesting, may_be_open=others)
+        written = writer.subschema(part, node.depth, around, may_be_open=others)
         if written is True:
             continue
         # What only a condition declares comes last, as it does where the condition is left out.
@@ -231,12 +246,20 @@ def _write_all_of(writer: GrammarWriter, node: Node, keyword: str, value: list[S
         node.written[keyword] = parts
 
 
+def _around_parts(writer: GrammarWriter, node: Node, num_conditions: int) -> Around:
+    nesting = node.around.nesting + 1
+    if not 0 < num_conditions <= _MAX_CONDITIONS:
+        return Around(nesting + _MAX_EXPANDED_NESTING)
+    return Around(nesting, node.around.names | evaluation(node.source, writer.normal.definitions).names.keys())
+
+
 def _is_conditional(schema: Schema) -> bool:
     return isinstance(schema, dict) and not _CONDITIONAL.isdisjoint(schema) and "properties" not in schema
 
 
 def _write_any_of(writer: GrammarWriter, node: Node, keyword: str, value: list[Schema]) -> None:
-    options = [writer.subschema(part, node.depth, node.nesting + 1, may_be_open=node.is_limited) for part in value]
+    around = Around(node.around.nesting + 1)
+    options = [writer.subschema(part, node.depth, around, may_be_open=node.is_limited) for part in value]
     if True not in options:
         node.written[keyword] = options
 

@@ -5,7 +5,6 @@ A schema comes out with the keywords of `GRAMMAR_KEYWORDS` alone, its subschemas
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.schema.disjointness import are_all_disjoint, canonical
@@ -34,36 +33,36 @@ _MAX_NAMES = 32
 
 
 def rewritten(
-    schema: dict[str, Any], definitions: Mapping[str, Schema], *, any_order: bool, expand: bool
+    schema: dict[str, Any],
+    definitions: Mapping[str, Schema],
+    names: AbstractSet[str] = frozenset(),
+    *,
+    any_order: bool,
+    expand: bool,
 ) -> tuple[Schema, bool]:
     """Return a schema of grammar keywords that allows all that `schema` allows, and whether it allows no more.
 
     Args:
         schema: a subschema in normal form; not changed.
         definitions: what references point to.
+        names: properties that are declared around it.
         any_order: whether declared names will be written as patterns, which must not overlap with others.
         expand: whether conditions and negations become unions; if not, they are left out.
     """
-    rewriting = _Rewriting(schema, definitions)
+    rewriting = _Rewriting(schema, definitions, names)
     rewriting.run(any_order=any_order, expand=expand)
     return rewriting.result(), rewriting.is_exact
 
 
-@dataclass(slots=True)
 class _Rewriting:
     """One schema on its way: `kept` keywords, and `extras` that must hold too."""
 
-    schema: dict[str, Any]
-    definitions: Mapping[str, Schema]
-    kept: dict[str, Any]
-    extras: list[Schema]
-    is_exact: bool
-
-    def __init__(self, schema: dict[str, Any], definitions: Mapping[str, Schema]) -> None:
+    def __init__(self, schema: dict[str, Any], definitions: Mapping[str, Schema], names: AbstractSet[str]) -> None:
         self.schema = schema
         self.definitions = definitions
-        self.kept = {}
-        self.extras = []
+        self.names = names
+        self.kept: dict[str, Any] = {}
+        self.extras: list[Schema] = []
         self.is_exact = True
 
     def run(self, *, any_order: bool, expand: bool) -> None:
@@ -163,7 +162,7 @@ class _Rewriting:
         num_conditions = len(needed) + len(schemas) + ("if" in schema)
         if num_conditions == 0:
             return
-        declared = evaluation(schema, self.definitions).names.keys()
+        declared = self.names | evaluation(schema, self.definitions).names.keys()
         if num_conditions > _MAX_CONDITIONS or len(declared) > _MAX_NAMES:
             self.is_exact = False
             return

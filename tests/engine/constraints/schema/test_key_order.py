@@ -1,0 +1,33 @@
+from sureact.constraints.schema.key_order import in_any_order
+
+
+def test_declared_names_become_patterns_and_what_is_required_a_count() -> None:
+    schema = {"type": "object", "properties": {"a.b": {"type": "null"}}, "required": ["a.b", "c"], "minProperties": 1}
+    assert in_any_order(schema, grouped=False) == {
+        "type": "object",
+        "minProperties": 2,
+        "patternProperties": {r"^a\.b$": {"type": "null"}},
+    }
+
+
+def test_a_name_that_a_pattern_governs_too_is_left_to_it() -> None:
+    schema = {"properties": {"ab": True, "c": True}, "patternProperties": {"^a": {"type": "null"}}}
+    assert in_any_order(schema, grouped=False) == {"patternProperties": {"^c$": True, "^a": {"type": "null"}}}
+
+
+def test_a_name_that_no_pattern_can_spell_opens_the_object() -> None:
+    schema = {"properties": {"\x7f": True, "a": True}, "additionalProperties": False}
+    assert in_any_order(schema, grouped=False) == {"patternProperties": {"^a$": True}}
+
+
+def test_many_names_with_equal_schemas_share_a_pattern() -> None:
+    names = {f"name{index}": {"type": "string"} for index in range(30)}
+    schema = {"properties": {**names, "other": {"type": "null"}}}
+    patterns = in_any_order(schema, grouped=True)["patternProperties"]
+    assert patterns == {f"^({'|'.join(names)})$": {"type": "string"}, "^other$": {"type": "null"}}
+    assert len(in_any_order(schema, grouped=False)["patternProperties"]) == 31
+
+
+def test_what_says_nothing_of_names_stays_the_same_object() -> None:
+    schema = {"type": "object", "additionalProperties": False}
+    assert in_any_order(schema, grouped=True) is schema
