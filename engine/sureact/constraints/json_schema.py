@@ -14,7 +14,7 @@ from sureact.constraints.compiler import compile_once, try_compile
 from sureact.constraints.constraint import Constraint
 from sureact.constraints.grammar_store import MIN_SECONDS, load_grammar, save_grammar
 from sureact.constraints.prepared_schema import JsonSpelling, PreparedSchema, prepare_schema
-from sureact.constraints.schema.judge import UnexcludedJsonError, json_validator, parse_json
+from sureact.constraints.schema.judge import UnexcludedJsonError, is_draft_known, json_validator, parse_json
 from sureact.errors import ConfigError, ConstraintError, InternalError
 
 if TYPE_CHECKING:
@@ -207,13 +207,18 @@ def _bound(chosen: ChosenGrammar[CompiledGrammar], vocabulary: Vocabulary) -> Co
 def _judges(constraint: JsonSchemaConstraint) -> tuple[Validator, ...]:
     """Return what judges a finished value: the schema as it was given and, where objects are closed, its closed form.
 
-    The schema as given, and not its normal form: the judge must not share the faults of what it judges.
+    The schema as given, and not its normal form: the judge must not share the faults of what it judges. Only what a
+    schema of a dialect of its own means is known to the normal form alone.
     """
-    resources = json.loads(constraint.resources_text)
-    own = json_validator(constraint.schema, check_formats=constraint.asserts_formats, resources=resources)
-    if not constraint.closed:
-        return (own,)
-    return own, json_validator(constraint.prepare().normal.document, check_formats=constraint.asserts_formats)
+    schema, resources = constraint.schema, json.loads(constraint.resources_text)
+    is_own_dialect = not is_draft_known(schema)
+    judges: list[Validator] = []
+    if not is_own_dialect:
+        judges.append(json_validator(schema, check_formats=constraint.asserts_formats, resources=resources))
+    if is_own_dialect or constraint.closed:
+        normal = constraint.prepare().normal
+        judges.append(json_validator(normal.document, check_formats=constraint.asserts_formats))
+    return tuple(judges)
 
 
 def _schema_text(schema: object) -> str:

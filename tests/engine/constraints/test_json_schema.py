@@ -156,6 +156,22 @@ def test_a_reference_to_nothing_known_is_refused(vocabulary: Vocabulary) -> None
     assert (caught.value.keyword, caught.value.pointer) == ("$ref", "/items/$ref")
 
 
+def test_a_dialect_of_its_own_is_judged_by_what_it_means(spells: Spells) -> None:
+    without_validation = {
+        "$id": "https://example.test/dialect",
+        "$vocabulary": {
+            "https://json-schema.org/draft/2020-12/vocab/core": True,
+            "https://json-schema.org/draft/2020-12/vocab/applicator": True,
+        },
+    }
+    schema = {"$schema": "https://example.test/dialect", "properties": {"a": {"minimum": 5}, "b": False}}
+    constraint = json_schema(schema, resources={"https://example.test/dialect": without_validation})
+    assert spells(constraint, '{"a": 1}')
+    assert constraint.parse('{"a": 1}') == {"a": 1}
+    with pytest.raises(InternalError):
+        constraint.parse('{"b": 1}')
+
+
 @pytest.mark.parametrize(
     "options",
     [

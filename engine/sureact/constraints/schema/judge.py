@@ -70,6 +70,15 @@ def _integer(text: str) -> int:
         raise UnexcludedJsonError(f"an integer of {len(text):,} characters is longer than Python reads") from error
 
 
+def is_draft_known(schema: Schema) -> bool:
+    """Whether `$schema` names a draft, or nothing does."""
+    from jsonschema.validators import Draft3Validator, validator_for
+
+    # Draft 3 stands for "none of ours": it is not served, and jsonschema has it.
+    is_named = isinstance(schema, dict) and "$schema" in schema
+    return not is_named or validator_for(schema, default=Draft3Validator) is not Draft3Validator
+
+
 def json_validator(schema: Schema, *, check_formats: bool, resources: Mapping[str, Schema] | None = None) -> Validator:
     """Return the judge for `schema`, of the draft that its `$schema` names, else of 2020-12.
 
