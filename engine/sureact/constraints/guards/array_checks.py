@@ -70,13 +70,22 @@ def check_contains(schema: dict[str, Any], program: SchemaProgram) -> Check:
     """`contains` with its bounds: False as soon as there are too many, or no room for enough."""
     node = program.node(schema["contains"])
     least, most, max_items = schema.get("minContains", 1), schema.get("maxContains"), schema.get("maxItems")
+    key = object()
 
     def check(value: PartialArray, judgement: Judgement) -> Verdict:
-        verdicts = [node.verdict(item, judgement) for item in value.items]
-        num_sure = verdicts.count(True)
+        num_judged, num_sure = value.progress.get(key, (0, 0))
+        num_open = 0
+        for item in value.items[num_judged:]:  # only the last can be open
+            verdict = node.verdict(item, judgement)
+            if verdict is None:
+                num_open += 1
+            else:
+                num_judged += 1
+                num_sure += verdict
+        value.progress[key] = num_judged, num_sure
         if most is not None and num_sure > most:
             return False
-        num_possible = num_sure + verdicts.count(None)
+        num_possible = num_sure + num_open
         if value.is_closed:
             return num_possible >= least
         has_no_room = max_items is not None and num_possible + max_items - len(value.items) < least

@@ -67,7 +67,10 @@ class CallGuardState(GuardState):
             self._opening = (self._opening + data)[: self._longest]
         self._candidates = tuple(alive)
         self._num_bytes += len(data)
-        return bool(alive) or any(call.opening.startswith(self._opening) for call in self._calls)
+        return bool(alive) or any(self._can_open(call) for call in self._calls)
+
+    def _can_open(self, call: GuardedCall) -> bool:
+        return len(self._opening) < len(call.opening) and call.opening.startswith(self._opening)
 
     def _opened(self, data: bytes) -> list[_Candidate]:
         """Return the tools whose opening ends in `data`, after what follows it was read."""

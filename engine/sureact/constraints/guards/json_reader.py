@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sureact.constraints.guards.partial_value import (
     PartialArray,
@@ -22,13 +21,17 @@ _PLAIN = re.compile(r'[^"\\]+')
 _NUMBER = re.compile(r"[-+.eE0-9]+")
 _BLANK = re.compile(r"[ \t\r\n]+")
 _CONSTANTS: dict[str, tuple[str, bool | None]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
+_ESCAPE = re.compile(
+    r"\\u(?:[0-9A-CEFa-cef][0-9A-Fa-f]{3}|[Dd][0-7][0-9A-Fa-f]{2}|"
+    r"[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2})"
+)
+_HALF_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?|\\u[Dd][89ABab][0-9A-Fa-f]{2}(?:\\(?:u[0-9A-Fa-f]{0,3})?)?")
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 
 _Open: TypeAlias = tuple[tuple[PartialValue, tuple[int, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """A place in the text, for `JsonReader.go_back`."""
 
     num_bytes: int
@@ -80,7 +83,7 @@ class JsonReader:
 
     def position(self) -> Position:
         """Return where the text stands."""
-        open_values = tuple((value, value.lengths) for value in self.open_values)
+        open_values = tuple([(value, value.lengths) for value in self.open_values])
         return Position(self.num_bytes, self.root, open_values, self._mode, self._unread, self._half_read)
 
     def go_back(self, position: Position) -> None:
@@ -123,7 +126,7 @@ class JsonReader:
             text = data.decode()
             self._unread = b""
         except UnicodeDecodeError as error:
-            if error.end < len(data) or len(data) - error.start > 3:
+            if error.reason != "unexpected end of data":
                 return None
             text, self._unread = data[: error.start].decode(), data[error.start :]
         return text
@@ -177,34 +180,37 @@ class JsonReader:
             return self._read_escape(text, index)
         plain = _PLAIN.match(text, index)
         if plain:
-            self._append(plain[0])
+            self._string.append(plain[0])
             return plain.end()
         if text[index] == "\\":
             self._half_read = "\\"
             return index + 1
         return index + 1 if self._close_string() else -1
 
-    def _append(self, characters: str) -> None:
+    @property
+    def _string(self) -> PartialString:
         string = self.open_values[-1]
         assert isinstance(string, PartialString)
-        string.pieces.append(characters)
+        return string
 
     def _read_escape(self, text: str, index: int) -> int:
         """Read one character of an escape; the two halves of a surrogate pair are one."""
         escape = self._half_read + text[index]
         self._half_read = ""
         if len(escape) == 2 and escape[1] in _ESCAPES:
-            self._append(_ESCAPES[escape[1]])
-        elif len(escape) in (6, 12) and not (len(escape) == 6 and _is_high_surrogate(escape)):
-            self._append(_unescaped(escape))
-        else:
+            self._string.append(_ESCAPES[escape[1]])
+        elif _ESCAPE.fullmatch(escape):
+            self._string.append(_unescaped(escape))
+        elif _HALF_ESCAPE.fullmatch(escape):
             self._half_read = escape
+        else:
+            return -1
         return index + 1
 
     def _close_string(self) -> bool:
-        string = self.open_values.pop()
-        assert isinstance(string, PartialString)
+        string = self._string
         string.is_closed = True
+        self.open_values.pop()
         self._mode = "next"
         parent = self.open_values[-1] if self.open_values else None
         if not isinstance(parent, PartialObject) or len(parent.names) == len(parent.values):
@@ -251,10 +257,6 @@ class JsonReader:
         elif character == ":":
             self._mode = "value"
         return index + 1
-
-
-def _is_high_surrogate(escape: str) -> bool:
-    return 0xD800 <= int(escape[2:], 16) < 0xDC00
 
 
 def _unescaped(escape: str) -> str:

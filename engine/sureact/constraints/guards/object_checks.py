@@ -73,12 +73,17 @@ class _Members:
 def check_property_names(schema: dict[str, Any], program: SchemaProgram) -> Check:
     """`propertyNames`: each name as a string."""
     node = program.node(schema["propertyNames"])
+    key = object()
 
     def check(value: PartialObject, judgement: Judgement) -> Verdict:
         if node.constant is False and value.min_len:
             return False
-        verdict = all_of(node.verdict(name, judgement) for name in value.names)
-        return verdict if verdict is False or value.is_closed else None
+        num_valid: int = value.progress.get(key, 0)
+        verdict = all_of(node.verdict(name, judgement) for name in value.names[num_valid:])
+        if verdict is False:
+            return False
+        value.progress[key] = max(len(value.names) - 1, 0)  # only the last can be open
+        return verdict if value.is_closed else None
 
     return check
 

@@ -118,13 +118,24 @@ class PartialNumber(PartialValue):
 
 
 class PartialString(PartialValue):
-    """A string, decoded as far as it is written."""
+    """A string, decoded as far as it is written.
 
-    __slots__ = ("pieces",)
+    Attributes:
+        pieces: its characters, as they came.
+        num_characters: how many these are.
+    """
+
+    __slots__ = ("num_characters", "pieces")
 
     def __init__(self, start: int) -> None:
         super().__init__("string", start)
         self.pieces: list[str] = []
+        self.num_characters = 0
+
+    def append(self, characters: str) -> None:
+        """Add what was read."""
+        self.pieces.append(characters)
+        self.num_characters += len(characters)
 
     @property
     def text(self) -> str:
@@ -135,13 +146,14 @@ class PartialString(PartialValue):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The number of pieces."""
-        return (len(self.pieces),)
+        """The number of pieces, and of characters."""
+        return (len(self.pieces), self.num_characters)
 
     def cut(self, lengths: tuple[int, ...]) -> None:
         """Drop the pieces after the first `lengths[0]`."""
         super().cut(lengths)
         del self.pieces[lengths[0] :]
+        self.num_characters = lengths[1]
 
     def plain(self) -> Hashable:
         """Return the text."""

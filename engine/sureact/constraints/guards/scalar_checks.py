@@ -14,7 +14,7 @@ from sureact.constraints.guards.partial_value import (
     PartialValue,
     plain_value,
 )
-from sureact.constraints.schema.text_tests import format_holds, pattern_matches
+from sureact.constraints.schema.text_tests import PatternReader, format_holds, pattern_matches
 
 if TYPE_CHECKING:
     from sureact.constraints.guards.schema_program import Check, Judgement, SchemaProgram
@@ -31,7 +31,10 @@ def check_type(schema: dict[str, Any], _: SchemaProgram) -> Check:
             return True
         if not isinstance(value, PartialNumber) or "integer" not in types:
             return False
-        return None if not value.is_closed else float(value.value).is_integer()
+        if not value.is_closed:
+            return None
+        number = value.value
+        return isinstance(number, int) or number.is_integer()
 
     return check
 
@@ -112,7 +115,7 @@ def check_length(schema: dict[str, Any], _: SchemaProgram) -> Check:
     least, most = schema.get("minLength", 0), schema.get("maxLength")
 
     def check(string: PartialString, _: Judgement) -> Verdict:
-        length = len(string.text)
+        length = string.num_characters
         if most is not None and length > most:
             return False
         if string.is_closed:
@@ -125,11 +128,15 @@ def check_length(schema: dict[str, Any], _: SchemaProgram) -> Check:
 def check_pattern(schema: dict[str, Any], _: SchemaProgram) -> Check:
     """`pattern`: False as soon as no continuation can match."""
     pattern: str = schema["pattern"]
+    key = object()
 
     def check(string: PartialString, _: Judgement) -> Verdict:
         if string.is_closed:
+            string.progress.pop(key, None)
             return pattern_matches(pattern, string.text)
-        return None if pattern_matches(pattern, string.text, is_open=True) else False
+        reader, num_read = string.progress.get(key) or (PatternReader(pattern), 0)
+        string.progress[key] = reader, len(string.pieces)
+        return None if all(map(reader.read, string.pieces[num_read:])) else False
 
     return check
 

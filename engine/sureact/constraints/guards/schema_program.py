@@ -53,15 +53,14 @@ class SchemaNode:
         """
         if self.constant is not None or value is None:
             return self.constant
+        known = value.memo.get(self)
+        if known is not None and (known[1] is not None or known[0] == judgement.version):
+            return known[1]
         checks = (self._checks if self._checks is not None else self._make_checks()).get(value.kind)
         if checks is None:
             return True
-        if not value.is_closed:
-            value.is_held |= self._can_dead_end
-            judgement.saw_open_string |= value.kind == "string"
-        known = value.memo.get(self)
-        if known is not None and (known[0] == judgement.version or known[1] is not None):
-            return known[1]
+        if self._can_dead_end:
+            value.is_held = True
         result: Verdict = True
         for check in checks:
             verdict = check(value, judgement)
@@ -69,6 +68,8 @@ class SchemaNode:
                 result = verdict
                 if verdict is False:
                     break
+        if result is None and value.kind == "string":
+            judgement.saw_open_string = True
         value.memo[self] = (judgement.version, result)
         return result
 

@@ -24,17 +24,16 @@ def check_unevaluated_properties(schema: dict[str, Any], program: SchemaProgram)
     """Each member that nothing evaluates fits the subschema."""
     node = program.node(schema["unevaluatedProperties"])
     others = {key: part for key, part in schema.items() if key != "unevaluatedProperties"}
+    key = object()
 
     def check(value: PartialObject, judgement: Judgement) -> Verdict:
-        result: Verdict = True
-        for index in range(len(value.members)):
+        def verdict_of(index: int) -> Verdict:
             member = value.values[index] if index < len(value.values) else None
             evaluated = _is_evaluated(others, value, index, judgement, program, _evaluates_member)
-            verdict = any_of((evaluated, node.verdict(member, judgement)))
-            if verdict is False:
-                return False
-            result = None if verdict is None else result
-        return result if value.is_closed else None
+            return any_of((evaluated, node.verdict(member, judgement)))
+
+        verdict = _all_children(value, len(value.members), key, verdict_of)
+        return verdict if verdict is False or value.is_closed else None
 
     return check
 
@@ -43,6 +42,7 @@ def check_unevaluated_items(schema: dict[str, Any], program: SchemaProgram) -> C
     """Each item that nothing evaluates fits the subschema."""
     node = program.node(schema["unevaluatedItems"])
     others = {key: part for key, part in schema.items() if key != "unevaluatedItems"}
+    key = object()
 
     def evaluates_item(part: dict[str, Any], value: PartialArray, index: int, judgement: Judgement) -> Verdict:
         if index < len(part.get("prefixItems", ())) or "items" in part or "unevaluatedItems" in part:
@@ -50,16 +50,30 @@ def check_unevaluated_items(schema: dict[str, Any], program: SchemaProgram) -> C
         return "contains" in part and program.node(part["contains"]).verdict(value.items[index], judgement)
 
     def check(value: PartialArray, judgement: Judgement) -> Verdict:
-        result: Verdict = True
-        for index, item in enumerate(value.items):
+        def verdict_of(index: int) -> Verdict:
             evaluated = _is_evaluated(others, value, index, judgement, program, evaluates_item)
-            verdict = any_of((evaluated, node.verdict(item, judgement)))
-            if verdict is False:
-                return False
-            result = None if verdict is None else result
-        return result if value.is_closed else None
+            return any_of((evaluated, node.verdict(value.items[index], judgement)))
+
+        verdict = _all_children(value, len(value.items), key, verdict_of)
+        return verdict if verdict is False or value.is_closed else None
 
     return check
+
+
+def _all_children(value: PartialValue, num_children: int, key: object, verdict_of: Callable[[int], Verdict]) -> Verdict:
+    """True when all children are; those before an index that is kept under `key` are, whatever comes."""
+    num_valid: int = value.progress.get(key, 0)
+    result: Verdict = True
+    for index in range(num_valid, num_children):
+        verdict = verdict_of(index)
+        if verdict is False:
+            return False
+        if verdict is None:
+            result = None
+        elif result:
+            num_valid += 1
+    value.progress[key] = num_valid
+    return result
 
 
 def _evaluates_member(part: dict[str, Any], value: PartialObject, index: int, _: Judgement) -> Verdict:
@@ -112,6 +126,9 @@ def _in_place(
             if keyword in schema and applies is not False:
                 part, fits = with_verdict(schema[keyword])
                 yield part, fits if applies else None
-    for name, part in schema.get("dependentSchemas", {}).items():
-        if name in value.members:
-            yield with_verdict(part)
+    if value.kind == "object":
+        for name, part in schema.get("dependentSchemas", {}).items():
+            if name in value.members:
+                yield with_verdict(part)
+            elif not value.is_closed:
+                yield part, None

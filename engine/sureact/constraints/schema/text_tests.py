@@ -6,9 +6,14 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from sureact.constraints.schema.ecma_pattern import pattern_parts
+
 if TYPE_CHECKING:
     from jsonschema import FormatChecker
     from llguidance import LLMatcher
+
+_MAX_CACHED_LEN = 256
+_QUOTE = [ord('"')]
 
 
 def pattern_matches(pattern: str, text: str, *, is_open: bool = False) -> bool:
@@ -19,12 +24,54 @@ def pattern_matches(pattern: str, text: str, *, is_open: bool = False) -> bool:
         text: decoded.
         is_open: ask whether it can still occur when the text goes on.
     """
-    return _occurs_later(pattern, text) if is_open else _occurs(pattern, text)
+    # A cache of long texts would be as long as they are.
+    test = _occurs if len(text) <= _MAX_CACHED_LEN else _occurs.__wrapped__
+    return test(pattern, text, is_open)
+
+
+class PatternReader:
+    """Follows a text that grows, to know whether a pattern can occur in it."""
+
+    def __init__(self, pattern: str) -> None:
+        """Begin with the empty text.
+
+        Args:
+            pattern: one that `pattern_error` has nothing against.
+        """
+        parts = pattern_parts(pattern)
+        self._required = [_matcher(part).deep_copy() for part in parts.required]
+        self._forbidden = [_matcher(part).deep_copy() for part in parts.forbidden]
+        self._consume(_QUOTE)
+
+    def read(self, characters: str) -> bool:
+        """Read on; False when the pattern cannot occur any more, then nothing can be read after."""
+        # Spelled as JSON has it, but for DEL, which llguidance takes as an escape only.
+        spelling = json.dumps(characters, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")
+        try:
+            return self._consume(list(spelling.encode()))
+        except UnicodeEncodeError:  # a lone surrogate is no text
+            return False
+
+    def end(self) -> bool:
+        """End the text, and return whether the pattern occurs in it."""
+        is_required = self._consume(_QUOTE) and all(matcher.is_accepting() for matcher in self._required)
+        return is_required and not any(matcher.is_accepting() for matcher in self._forbidden)
+
+    def _consume(self, tokens: list[int]) -> bool:
+        """Read bytes; what cannot occur any more cannot be forbidden either."""
+        self._forbidden = [matcher for matcher in self._forbidden if _reads(matcher, tokens)]
+        return all(_reads(matcher, tokens) for matcher in self._required)
+
+
+def _reads(matcher: LLMatcher, tokens: list[int]) -> bool:
+    return matcher.try_consume_tokens(tokens) == len(tokens)
 
 
 def pattern_error(pattern: str) -> str:
     """Return why no automaton can test for `pattern`, or the empty text."""
-    return _matcher(pattern).get_error()
+    parts = pattern_parts(pattern)
+    errors = (_matcher(part).get_error() for part in (*parts.required, *parts.forbidden))
+    return next(filter(None, errors), "")
 
 
 def format_holds(name: str, text: str) -> bool:
@@ -33,24 +80,9 @@ def format_holds(name: str, text: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _occurs(pattern: str, text: str) -> bool:
-    matcher, length = _after(pattern, json.dumps(text, ensure_ascii=False))
-    return length and matcher.is_accepting()
-
-
-@lru_cache(maxsize=4096)
-def _occurs_later(pattern: str, text: str) -> bool:
-    return _after(pattern, json.dumps(text, ensure_ascii=False)[:-1])[1]
-
-
-def _after(pattern: str, json_text: str) -> tuple[LLMatcher, bool]:
-    """Return the matcher after the text, and whether it took all of it."""
-    matcher = _matcher(pattern).deep_copy()
-    try:
-        tokens = list(json_text.encode())
-    except UnicodeEncodeError:  # a lone surrogate is no text
-        return matcher, False
-    return matcher, matcher.try_consume_tokens(tokens) == len(tokens)
+def _occurs(pattern: str, text: str, is_open: bool) -> bool:
+    reader = PatternReader(pattern)
+    return reader.read(text) and (is_open or reader.end())
 
 
 @lru_cache(maxsize=1024)
