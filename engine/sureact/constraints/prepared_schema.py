@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from sureact.constraints.guards.json_guard import JsonGuard
 from sureact.constraints.schema.fault import check_patterns, patterns_of, unsatisfiable_error
 from sureact.constraints.schema.grammar_schema import grammar_schemas
+from sureact.constraints.schema.leeway import proves_unsatisfiable
 from sureact.constraints.schema.normal_form import normalize
 from sureact.constraints.schema.object_closing import close_objects
+from sureact.constraints.schema.unsatisfiability import unsatisfiable
 from sureact.errors import ConstraintCompileError, InternalError
 
 if TYPE_CHECKING:
@@ -97,8 +99,8 @@ class PreparedSchema:
             if not isinstance(compiled, str):
                 return ChosenGrammar(candidate, schema, compiled, self._guard_beside(candidate, schema_text))
             reason = compiled
-            if (error := unsatisfiable_error(reason)) is not None:
-                raise error
+            if proves_unsatisfiable(reason):
+                raise unsatisfiable_error(reason)
         raise InternalError(f"Not even the grammar of any JSON compiles: {reason.strip()}")
 
     def _candidates(self) -> Iterator[GrammarSchema]:
@@ -106,8 +108,12 @@ class PreparedSchema:
         return grammar_schemas(self.normal, key_order=key_order, ensure_ascii=self.spelling.ascii_only)
 
     def _guard_beside(self, candidate: GrammarSchema, schema_text: str) -> JsonGuard | None:
+        """Return what judges beside a grammar; what an exact one would have shown when compiled is looked for now."""
         if candidate.is_exact and not self.spelling.ascii_only:
             return None
+        if (fault := unsatisfiable(self.normal)) is not None:
+            reason, place = fault
+            raise ConstraintCompileError(f"No JSON value can satisfy the schema: {reason}, at {place or 'the root'}.")
         # What stands in the grammar was compiled with it.
         unseen = (pattern for pattern in patterns_of(self.normal) if json.dumps(pattern) not in schema_text)
         check_patterns(unseen, self.source)

@@ -15,15 +15,10 @@ if TYPE_CHECKING:
 
     from sureact.constraints.schema.normal_form import NormalSchema
 
-_UNSATISFIABLE = "Unsatisfiable schema: "
-
-
-def unsatisfiable_error(reason: str) -> ConstraintCompileError | None:
-    """Turn llguidance's `reason` to refuse a schema into an error, if it is that no value can satisfy the schema."""
-    line = reason.strip().split("\n")[0]
-    if _UNSATISFIABLE not in line:
-        return None
-    return ConstraintCompileError(f"No JSON value can satisfy the schema: {line.split(_UNSATISFIABLE, 1)[1]}.")
+def unsatisfiable_error(reason: str) -> ConstraintCompileError:
+    """Turn llguidance's `reason` why no value can satisfy a schema into an error."""
+    detail = reason.strip().split("\n")[0].split("Unsatisfiable schema: ")[-1]
+    return ConstraintCompileError(f"No JSON value can satisfy the schema: {detail}.")
 
 
 def check_patterns(patterns: Iterable[str], schema: Schema) -> None:

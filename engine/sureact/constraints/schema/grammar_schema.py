@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,9 +41,11 @@ def grammar_schemas(
             names that are declared nowhere, then all others.
         ensure_ascii: whether what is not ASCII will be written as escapes, which a grammar's constants cannot offer.
     """
+    # A name that the grammar cannot spell is no declared one to it, and those it takes after all declared ones.
+    any_order = key_order == "any" or (ensure_ascii and not json.dumps(normal.document, ensure_ascii=False).isascii())
     leeway: Leeway | None = Leeway()
     while leeway is not None:
-        writer = GrammarWriter(normal, leeway, any_order=key_order == "any", ensure_ascii=ensure_ascii)
+        writer = GrammarWriter(normal, leeway, any_order=any_order, ensure_ascii=ensure_ascii)
         schema = writer.write()
         yield GrammarSchema(schema, writer.is_exact)
         leeway = leeway.after(schema)
