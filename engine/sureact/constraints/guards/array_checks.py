@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sureact.constraints.guards.partial_value import plain_value
+from sureact.constraints.guards.scalar_checks import can_become, finite_options
+
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from sureact.constraints.guards.partial_value import PartialArray
     from sureact.constraints.guards.schema_program import Check, Judgement, SchemaProgram
     from sureact.constraints.guards.verdict import Verdict
+
+_MAX_COMPARED = 256
+"""Options up to which each token of an item is compared with those that are left."""
 
 
 def check_items(schema: dict[str, Any], program: SchemaProgram) -> Check:
@@ -32,7 +38,8 @@ def check_items(schema: dict[str, Any], program: SchemaProgram) -> Check:
             elif index == num_valid and item is not None:
                 num_valid += 1
         value.progress[key] = num_valid
-        return result if value.is_closed else None
+        is_final = value.is_closed or (rest.constant is True and num_valid >= len(first))
+        return result if is_final else None
 
     return check
 
@@ -51,16 +58,25 @@ def check_num_items(schema: dict[str, Any], _: SchemaProgram) -> Check:
     return check
 
 
-def check_unique_items(_: dict[str, Any], __: SchemaProgram) -> Check:
-    """`uniqueItems`: False as soon as an item is complete that was there before."""
+def check_unique_items(schema: dict[str, Any], _: SchemaProgram) -> Check:
+    """`uniqueItems`: False when an item was there before, or when none is left that was not."""
+    options = None if "prefixItems" in schema else finite_options(schema.get("items", True))
+    by_plain = None if options is None else {plain_value(option): option for option in options}
     key = object()
 
-    def check(value: PartialArray, _: Judgement) -> Verdict:
+    def check(value: PartialArray, judgement: Judgement) -> Verdict:
         seen: dict[Hashable, int] = value.progress.setdefault(key, {})
         for index in range(len(seen), len(value.items)):
             item = value.items[index]
-            if item.is_closed and seen.setdefault(item.plain(), index) != index:
-                return False
+            if item.is_closed:
+                if seen.setdefault(item.plain(), index) != index:
+                    return False
+            elif by_plain and len(by_plain) <= _MAX_COMPARED:
+                judgement.saw_open_string = True
+                if not any(can_become(item, option) for plain, option in by_plain.items() if plain not in seen):
+                    return False
+        if by_plain is not None and value.min_len > len(by_plain):
+            return False
         return True if value.is_closed else None
 
     return check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sureact.constraints.guards.scalar_checks import starts_one_of
+from sureact.constraints.guards.scalar_checks import finite_options, starts_one_of
 from sureact.constraints.guards.verdict import all_of
 from sureact.constraints.schema.text_tests import pattern_matches
 
@@ -26,6 +26,7 @@ class _Members:
         self._named = {name: program.node(part) for name, part in schema.get("properties", {}).items()}
         self._patterns = {pattern: program.node(part) for pattern, part in schema.get("patternProperties", {}).items()}
         self._others = program.node(schema.get("additionalProperties", True))
+        self._allows_others = self._others.constant is True and not self._patterns
         self._open_names = sorted(name for name, node in self._named.items() if node.constant is not False)
 
     def check(self, value: PartialObject, judgement: Judgement) -> Verdict:
@@ -44,7 +45,7 @@ class _Members:
             if result and member is not None:
                 num_valid += 1
         value.progress[self] = num_valid
-        if value.is_closed:
+        if value.is_closed or (result and self._allows_others and value.members.keys() >= self._named.keys()):
             return result
         return None if self._can_get_name(value, judgement) else False
 
@@ -59,7 +60,7 @@ class _Members:
         if self._others.constant is not False or not (value.awaits_name or value.open_name):
             return True
         judgement.saw_open_string = True
-        prefix = value.open_name.text if value.open_name else ""
+        prefix = value.open_text
         free = self._open_names
         if value.members:
             free = [name for name in free if name not in value.members]
@@ -73,11 +74,15 @@ class _Members:
 def check_property_names(schema: dict[str, Any], program: SchemaProgram) -> Check:
     """`propertyNames`: each name as a string."""
     node = program.node(schema["propertyNames"])
+    options = finite_options(schema["propertyNames"])
+    names = sorted(name for name in options or () if isinstance(name, str))
     key = object()
 
     def check(value: PartialObject, judgement: Judgement) -> Verdict:
-        if node.constant is False and value.min_len:
-            return False
+        if options is not None and (value.awaits_name or value.open_name):
+            judgement.saw_open_string = True
+            if not starts_one_of(value.open_text, [name for name in names if name not in value.members]):
+                return False
         num_valid: int = value.progress.get(key, 0)
         verdict = all_of(node.verdict(name, judgement) for name in value.names[num_valid:])
         if verdict is False:
@@ -125,6 +130,6 @@ def check_num_properties(schema: dict[str, Any], _: SchemaProgram) -> Check:
                 return False
         if value.is_closed:
             return len(value.members) >= least
-        return True if most is None and len(value.members) >= least else None
+        return True if most is None and value.min_len >= least else None
 
     return check

@@ -221,6 +221,11 @@ class PartialObject(PartialValue):
         return self.names[-1] if self.names and not self.names[-1].is_closed else None
 
     @property
+    def open_text(self) -> str:
+        """What is there of the name that is being written or must come."""
+        return self.open_name.text if self.open_name else ""
+
+    @property
     def min_len(self) -> int:
         """Members that it has or must get."""
         return len(self.names) + self.awaits_name

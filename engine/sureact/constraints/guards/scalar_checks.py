@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.guards.partial_value import (
@@ -19,6 +21,7 @@ from sureact.constraints.schema.text_tests import PatternReader, format_holds, p
 if TYPE_CHECKING:
     from sureact.constraints.guards.schema_program import Check, Judgement, SchemaProgram
     from sureact.constraints.guards.verdict import Verdict
+    from sureact.constraints.schema.keywords import Schema
 
 
 def check_type(schema: dict[str, Any], _: SchemaProgram) -> Check:
@@ -41,8 +44,7 @@ def check_type(schema: dict[str, Any], _: SchemaProgram) -> Check:
 
 def check_enum(schema: dict[str, Any], _: SchemaProgram) -> Check:
     """`enum` and `const`: valid when closed and equal; open while it can still become equal to one of them."""
-    listed = [[schema["const"]] if "const" in schema else [], schema.get("enum", [])]
-    options = [option for options in listed for option in options]
+    options = [schema["const"]] if "const" in schema else schema["enum"]
     if "const" in schema and "enum" in schema:
         options = [schema["const"]] if plain_value(schema["const"]) in set(map(plain_value, schema["enum"])) else []
     plain = frozenset(map(plain_value, options))
@@ -54,7 +56,7 @@ def check_enum(schema: dict[str, Any], _: SchemaProgram) -> Check:
         judgement.saw_open_string = True
         if isinstance(value, PartialString):
             return None if starts_one_of(value.text, strings) else False
-        return None if any(_can_become(value, option) for option in options) else False
+        return None if any(can_become(value, option) for option in options) else False
 
     return check
 
@@ -65,28 +67,57 @@ def starts_one_of(prefix: str, ordered: list[str]) -> bool:
     return index < len(ordered) and ordered[index].startswith(prefix)
 
 
-def _can_become(value: PartialValue, option: Any) -> bool:
+def can_become(value: PartialValue, option: Any) -> bool:
     """Whether a value that may be open can end up equal to `option`."""
-    if value.is_closed and not isinstance(value, PartialArray | PartialObject):
+    if value.is_closed:
         return value.plain() == plain_value(option)
     match value:
         case PartialString():
             return isinstance(option, str) and option.startswith(value.text)
         case PartialNumber():
-            return isinstance(option, int | float) and not isinstance(option, bool)
+            is_number = isinstance(option, int | float) and not isinstance(option, bool)
+            return is_number and _can_become_number(value.text, option)
         case PartialArray():
             if not isinstance(option, list) or value.min_len > len(option):
                 return False
-            return all(map(_can_become, value.items, option))
+            return all(map(can_become, value.items, option))
         case PartialObject():
             if not isinstance(option, dict) or value.min_len > len(option):
                 return False
-            named = zip(value.names, value.values, strict=False)
-            return all(name in option for name in value.members) and all(
-                _can_become(child, option[name.text]) for name, child in named
+            free = sorted(option.keys() - value.members.keys())
+            if (value.awaits_name or value.open_name) and not starts_one_of(value.open_text, free):
+                return False
+            named = zip(value.members, value.values, strict=False)
+            return value.members.keys() <= option.keys() and all(
+                can_become(child, option[name]) for name, child in named
             )
         case _:
             return False
+
+
+def _can_become_number(text: str, option: float) -> bool:
+    """Whether digits and an exponent can make a number of `option`; not by digits that rounding drops."""
+    is_negative, wanted = _significant_digits(option)
+    if wanted and text.startswith("-") != is_negative:
+        return False
+    mantissa, exponent, _ = text.lower().partition("e")
+    digits = mantissa.lstrip("-").replace(".", "").lstrip("0")
+    return digits.rstrip("0") == wanted or (not exponent and wanted.startswith(digits))
+
+
+@lru_cache(maxsize=4096)
+def _significant_digits(number: float) -> tuple[bool, str]:
+    digits = "".join(map(str, Decimal(str(number)).as_tuple().digits))
+    return number < 0, digits.strip("0")
+
+
+def finite_options(schema: Schema) -> list[Any] | None:
+    """Return the only values that a schema admits, when it lists them."""
+    if isinstance(schema, bool):
+        return None if schema else []
+    listed = [schema["const"]] if "const" in schema else schema.get("enum")
+    single: dict[object, list[Any]] = {"null": [None], "boolean": [False, True]}
+    return single.get(schema.get("type")) if listed is None else listed
 
 
 def check_number(schema: dict[str, Any], _: SchemaProgram) -> Check:

@@ -47,17 +47,21 @@ def check_unevaluated_items(schema: dict[str, Any], program: SchemaProgram) -> C
     def evaluates_item(part: dict[str, Any], value: PartialArray, index: int, judgement: Judgement) -> Verdict:
         if index < len(part.get("prefixItems", ())) or "items" in part or "unevaluatedItems" in part:
             return True
-        return "contains" in part and program.node(part["contains"]).verdict(value.items[index], judgement)
+        return "contains" in part and program.node(part["contains"]).verdict(_item(value, index), judgement)
 
     def check(value: PartialArray, judgement: Judgement) -> Verdict:
         def verdict_of(index: int) -> Verdict:
             evaluated = _is_evaluated(others, value, index, judgement, program, evaluates_item)
-            return any_of((evaluated, node.verdict(value.items[index], judgement)))
+            return any_of((evaluated, node.verdict(_item(value, index), judgement)))
 
-        verdict = _all_children(value, len(value.items), key, verdict_of)
+        verdict = _all_children(value, value.min_len, key, verdict_of)
         return verdict if verdict is False or value.is_closed else None
 
     return check
+
+
+def _item(array: PartialArray, index: int) -> PartialValue | None:
+    return array.items[index] if index < len(array.items) else None
 
 
 def _all_children(value: PartialValue, num_children: int, key: object, verdict_of: Callable[[int], Verdict]) -> Verdict:
