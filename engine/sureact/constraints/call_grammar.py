@@ -120,7 +120,7 @@ class ToolCallConstraint(Constraint):
         tokenizer = tokenizer_of(vocabulary)
         chosen = [_chosen(name, args) for name, args in zip(self.names, self.args, strict=True)]
         grammar = self._grammar([choice.schema for choice in chosen], tokenizer)
-        compiled = try_compile(grammar, vocabulary, self._control_ids(tokenizer))
+        compiled = try_compile(grammar, vocabulary, self._control_ids(tokenizer), spells_json=True)
         if isinstance(compiled, str):
             raise ConstraintCompileError(f"The tools cannot be compiled together: {compiled.strip()}")
         if all(choice.guard is None for choice in chosen):

@@ -128,7 +128,11 @@ def tokenizer_of(vocabulary: Vocabulary) -> LLTokenizer:
 
 
 def try_compile(
-    grammar_text: str, vocabulary: Vocabulary, named_control_ids: frozenset[int] = frozenset()
+    grammar_text: str,
+    vocabulary: Vocabulary,
+    named_control_ids: frozenset[int] = frozenset(),
+    *,
+    spells_json: bool = False,
 ) -> CompiledGrammar | str:
     """Compile a grammar, or say why llguidance refuses it. Nothing is cached.
 
@@ -136,6 +140,7 @@ def try_compile(
         grammar_text: Lark, or the JSON text that `LLMatcher.grammar_from_json_schema` returns.
         vocabulary: to compile for.
         named_control_ids: the control tokens that the grammar names.
+        spells_json: whether backslashes in its texts begin escapes of JSON strings.
 
     Returns:
         The compiled grammar, or the text of the error.
@@ -149,7 +154,9 @@ def try_compile(
     if matcher.is_error():
         return matcher.get_error()
     names_others = bool(named_control_ids & vocabulary.unused_ids) or _NAMES_OTHERS.search(grammar_text) is not None
-    return CompiledGrammar.of(matcher, vocabulary, named_control_ids, needs_legal_words=names_others)
+    return CompiledGrammar.of(
+        matcher, vocabulary, named_control_ids, needs_legal_words=names_others, spells_json=spells_json
+    )
 
 
 def _compile_grammar(constraint: GrammarConstraint, vocabulary: Vocabulary) -> CompiledGrammar:

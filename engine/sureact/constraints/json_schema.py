@@ -141,13 +141,18 @@ class JsonSchemaConstraint(Constraint):
         """Bind to a vocabulary, or return what an earlier call bound."""
 
         def bind() -> CompiledConstraint:
-            return _bound(self.choose_grammar(lambda grammar: try_compile(grammar, vocabulary)), vocabulary)
+            return _bound(
+                self.choose_grammar(lambda grammar: try_compile(grammar, vocabulary, spells_json=True)), vocabulary
+            )
 
         return compile_once(self.cache_key, vocabulary, bind)
 
     def compile_uncached(self, vocabulary: Vocabulary) -> CompiledConstraint:
         """Bind to a vocabulary as if nothing had been compiled before, in this process or another."""
-        return _bound(self.prepare().first_that_compiles(lambda grammar: try_compile(grammar, vocabulary)), vocabulary)
+        return _bound(
+            self.prepare().first_that_compiles(lambda grammar: try_compile(grammar, vocabulary, spells_json=True)),
+            vocabulary,
+        )
 
     def choose_grammar(self, try_compile: Callable[[str], _T | str]) -> ChosenGrammar[_T]:
         """Return the tightest grammar that compiles; on disk is kept which one, if it took long to find.
@@ -195,6 +200,10 @@ class JsonSchemaConstraint(Constraint):
                 yield fault
             if found:
                 return
+
+
+def _compiler_for(vocabulary: Vocabulary) -> Callable[[str], CompiledGrammar | str]:
+    return lambda grammar: try_compile(grammar, vocabulary, spells_json=True)
 
 
 def _bound(chosen: ChosenGrammar[CompiledGrammar], vocabulary: Vocabulary) -> CompiledConstraint:

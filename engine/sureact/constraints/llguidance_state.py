@@ -35,10 +35,18 @@ class CompiledGrammar(CompiledConstraint):
     """`[ceil(num_logits / 32)]`: all other ids, where the grammar itself could let an illegal one through."""
     no_words: bytes
     """What a row that allows nothing looks like."""
+    spells_json: bool
+    """Whether backslashes begin escapes of JSON strings."""
 
     @classmethod
     def of(
-        cls, matcher: LLMatcher, vocabulary: Vocabulary, named_control_ids: frozenset[int], *, needs_legal_words: bool
+        cls,
+        matcher: LLMatcher,
+        vocabulary: Vocabulary,
+        named_control_ids: frozenset[int],
+        *,
+        needs_legal_words: bool,
+        spells_json: bool,
     ) -> CompiledGrammar:
         """Bind a matcher to the vocabulary it was made for.
 
@@ -47,15 +55,18 @@ class CompiledGrammar(CompiledConstraint):
             vocabulary: that of the matcher.
             named_control_ids: the control tokens that the grammar names.
             needs_legal_words: whether the grammar could let an illegal id through.
+            spells_json: whether backslashes begin escapes of JSON strings.
         """
         illegal_ids = (vocabulary.control_ids - named_control_ids - set(vocabulary.eos_ids)) | vocabulary.unused_ids
         legal_words = legal_bitmask(vocabulary, named_control_ids)[0].numpy() if needs_legal_words else None
         no_words = bytes(4 * num_bitmask_words(vocabulary.num_logits))
-        return cls(matcher, vocabulary, illegal_ids, legal_words, no_words)
+        return cls(matcher, vocabulary, illegal_ids, legal_words, no_words, spells_json)
 
     def new_state(self) -> GrammarState:
         """Return a position at the start of the text."""
-        return GrammarState(self, self.matcher.deep_copy())
+        from sureact.constraints.json_grammar_state import JsonGrammarState
+
+        return (JsonGrammarState if self.spells_json else GrammarState)(self, self.matcher.deep_copy())
 
 
 class GrammarState(ConstraintState):
@@ -65,12 +76,11 @@ class GrammarState(ConstraintState):
     in some positions and not in others, so that it would roll back too far.
     """
 
-    def __init__(self, compiled: CompiledGrammar, matcher: LLMatcher, num_accepted: int = 0, num_ends: int = 0) -> None:
-        """Wrap `matcher`, which has consumed `num_accepted - num_ends` tokens."""
+    def __init__(self, compiled: CompiledGrammar, matcher: LLMatcher) -> None:
         self._compiled = compiled
         self._matcher = matcher
-        self._num_accepted = num_accepted
-        self._num_ends = num_ends
+        self._token_ids: list[int] = []
+        self._num_ends = 0
         self._bitmask: torch.Tensor | None = None
         self._rows: npt.NDArray[np.int32]
 
@@ -111,25 +121,26 @@ class GrammarState(ConstraintState):
             raise ConstraintStateError(
                 f"Token {token_id} {token[0]!r} is not legal here." if token else f"Token {token_id} does not exist."
             )
-        self._num_accepted += 1
+        self._token_ids.append(token_id)
 
     def accept_tokens(self, token_ids: Sequence[int]) -> int:
         """Advance over as many of `token_ids` as are legal, in one call for those that are text."""
         eos_ids = self._compiled.vocabulary.eos_ids
         texts = list(takewhile(lambda token_id: token_id not in eos_ids and self._is_legal(token_id), token_ids))
         count = 0 if self._num_ends else self._matcher.try_consume_tokens(texts)
-        self._num_accepted += count
+        self._token_ids += texts[:count]
         if count < len(texts):
             return count
         return count + super().accept_tokens(token_ids[count:])
 
     def rollback(self, num_tokens: int) -> None:
         """Undo the last `num_tokens` accepted tokens."""
-        if not 0 <= num_tokens <= self._num_accepted:
-            raise ConstraintStateError(f"Cannot undo {num_tokens} tokens: {self._num_accepted} were accepted.")
+        num_accepted = len(self._token_ids)
+        if not 0 <= num_tokens <= num_accepted:
+            raise ConstraintStateError(f"Cannot undo {num_tokens} tokens: {num_accepted} were accepted.")
         num_ends = min(num_tokens, self._num_ends)
         self._num_ends -= num_ends
-        self._num_accepted -= num_tokens
+        del self._token_ids[num_accepted - num_tokens :]
         if num_tokens > num_ends:
             self._matcher.rollback(num_tokens - num_ends)
             self._raise_on_error("roll back")
@@ -154,7 +165,9 @@ class GrammarState(ConstraintState):
 
     def fork(self) -> GrammarState:
         """Return an independent copy."""
-        return GrammarState(self._compiled, self._matcher.deep_copy(), self._num_accepted, self._num_ends)
+        copy = GrammarState(self._compiled, self._matcher.deep_copy())
+        copy._token_ids, copy._num_ends = list(self._token_ids), self._num_ends
+        return copy
 
     def _is_legal(self, token_id: int) -> bool:
         compiled = self._compiled
