@@ -141,18 +141,13 @@ class JsonSchemaConstraint(Constraint):
         """Bind to a vocabulary, or return what an earlier call bound."""
 
         def bind() -> CompiledConstraint:
-            return _bound(
-                self.choose_grammar(lambda grammar: try_compile(grammar, vocabulary, spells_json=True)), vocabulary
-            )
+            return _bound(self.choose_grammar(_compiler_for(vocabulary)), vocabulary)
 
         return compile_once(self.cache_key, vocabulary, bind)
 
     def compile_uncached(self, vocabulary: Vocabulary) -> CompiledConstraint:
         """Bind to a vocabulary as if nothing had been compiled before, in this process or another."""
-        return _bound(
-            self.prepare().first_that_compiles(lambda grammar: try_compile(grammar, vocabulary, spells_json=True)),
-            vocabulary,
-        )
+        return _bound(self.prepare().first_that_compiles(_compiler_for(vocabulary)), vocabulary)
 
     def choose_grammar(self, try_compile: Callable[[str], _T | str]) -> ChosenGrammar[_T]:
         """Return the tightest grammar that compiles; on disk is kept which one, if it took long to find.
