@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _ORDERED = frozenset({"properties", "required", "patternProperties"})
 _MAX_SINGLE_PATTERNS = 24
 """llguidance compares all patterns of an object with each other; beyond this, names with equal schemas share one."""
+_MAX_PATTERNS = 64
+"""Beyond this, names share a pattern whatever their schemas; comparing 300 patterns takes two seconds."""
 
 
 def in_any_order(schema: dict[str, Any], *, grouped: bool) -> dict[str, Any]:
@@ -49,11 +51,16 @@ def in_any_order(schema: dict[str, Any], *, grouped: bool) -> dict[str, Any]:
 
 
 def _grouped(named: dict[str, Schema]) -> dict[str, Schema]:
-    """Let names with equal schemas share one pattern."""
-    groups: dict[str, list[str]] = {}
+    """Let names with equal schemas share one pattern, and if these are many, names with any."""
+    groups: dict[str, tuple[list[str], Schema]] = {}
     for pattern, child in named.items():
-        groups.setdefault(repr(child), []).append(pattern)
-    return {
-        f"^({'|'.join(pattern[1:-1] for pattern in group)})$" if len(group) > 1 else group[0]: named[group[0]]
-        for group in groups.values()
-    }
+        groups.setdefault(repr(child), ([], child))[0].append(pattern[1:-1])
+    shared = list(groups.values())
+    if len(shared) > _MAX_PATTERNS:
+        shared = [_joined(shared[start::_MAX_PATTERNS]) for start in range(_MAX_PATTERNS)]
+    return {f"^({'|'.join(names)})$" if len(names) > 1 else f"^{names[0]}$": child for names, child in shared}
+
+
+def _joined(groups: list[tuple[list[str], Schema]]) -> tuple[list[str], Schema]:
+    """Return the names of all groups, with a schema that allows what one of theirs does."""
+    return [name for names, _ in groups for name in names], {"anyOf": [child for _, child in groups]}

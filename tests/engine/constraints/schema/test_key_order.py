@@ -31,3 +31,10 @@ def test_many_names_with_equal_schemas_share_a_pattern() -> None:
 def test_what_says_nothing_of_names_stays_the_same_object() -> None:
     schema = {"type": "object", "additionalProperties": False}
     assert in_any_order(schema, grouped=True) is schema
+
+
+def test_however_many_names_there_are_the_patterns_stay_few() -> None:
+    schema = {"properties": {f"name{index}": {"const": index} for index in range(130)}}
+    patterns = in_any_order(schema, grouped=True)["patternProperties"]
+    assert len(patterns) == 64
+    assert patterns["^(name0|name64|name128)$"] == {"anyOf": [{"const": 0}, {"const": 64}, {"const": 128}]}
