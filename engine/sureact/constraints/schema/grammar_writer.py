@@ -248,7 +248,9 @@ def _write_all_of(writer: GrammarWriter, node: Node, keyword: str, value: list[S
 
 def _around_parts(writer: GrammarWriter, node: Node, num_conditions: int) -> Around:
     nesting = node.around.nesting + 1
-    if not 0 < num_conditions <= _MAX_CONDITIONS:
+    if num_conditions == 0:
+        return Around(nesting)
+    if num_conditions > _MAX_CONDITIONS:
         return Around(nesting + _MAX_EXPANDED_NESTING)
     return Around(nesting, node.around.names | evaluation(node.source, writer.normal.definitions).names.keys())
 

@@ -33,6 +33,7 @@ OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}, "additional
         {"anyOf": [OBJECT, {"type": "null"}]},
         {**OBJECT, "anyOf": [{"required": ["a"]}, {"properties": {"a": {"minLength": 3}}}]},
         {"allOf": [OBJECT, {"required": ["a"]}]},
+        {"allOf": [OBJECT, {"not": {"required": ["a"]}}]},
         {"oneOf": [OBJECT, {"type": "null"}]},
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "additionalProperties": False},
     ],
