@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from sureact.cli.console import add_output_options, error_console, note, table_text, write_json, write_result
+from sureact.cli.console import add_output_options, error_console, note, table_text, working, write_json, write_result
 from sureact.cli.model_options import SMALL_MODEL
 from sureact.errors import ConfigError, ModelNotFoundError, SureactError
 
@@ -80,13 +81,20 @@ def conformance_command(arguments: argparse.Namespace) -> None:
         SureactError: fewer schemas pass than `--fail-under` asks for.
     """
     from sureact.evaluation.conformance.case_files import opened_cases
-    from sureact.evaluation.conformance.run import run_conformance
+    from sureact.evaluation.conformance.run import make_runner, run_conformance
 
     settings = _settings(arguments)
-    with opened_cases(arguments.path) as files, _failures_file(arguments.failures) as on_finding:
+    with (
+        opened_cases(arguments.path) as files,
+        _failures_file(arguments.failures) as on_finding,
+        _no_warnings(),
+        ExitStack() as stack,
+    ):
         _note_ignored(files)
+        with working(f"Loading {arguments.engine}"):
+            runner = stack.enter_context(closing(make_runner(settings)))
         with _progress(files.num_cases) as on_case:
-            run = run_conformance(files, settings, reorder=arguments.reorder, on_finding=on_finding, on_case=on_case)
+            run = run_conformance(files, runner, reorder=arguments.reorder, on_finding=on_finding, on_case=on_case)
     if arguments.json:
         write_json(
             {**run.report.as_dict(), "engine": arguments.engine, "peak_memory_mb": round(run.peak_memory_bytes / 1e6)}
@@ -183,6 +191,18 @@ def _write_finding(file: TextIO, case: ConformanceCase, finding: Finding) -> Non
     }
     # With escapes: an instance may hold half of a surrogate pair, which no file can.
     file.write(json.dumps(line) + "\n")
+
+
+@contextmanager
+def _no_warnings() -> Generator[None]:
+    """Hold back what is said of single schemas: a corpus is full of misspelled keywords."""
+    logger = logging.getLogger("sureact")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

@@ -171,5 +171,5 @@ def test_ctrl_c_ends_a_run(start: Start, tmp_path: Path) -> None:
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 130, said
     assert "Traceback" not in said

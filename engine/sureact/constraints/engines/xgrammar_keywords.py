@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sureact.constraints.engines.refusal import Fault, constraining, first_beside, types_of, values_fit
@@ -19,6 +20,9 @@ _TYPE_OF = {
     ),
 }
 """The types that a keyword is enforced for; it is ignored unless one of them is named beside it."""
+
+_LOOKAROUND = re.compile(r"\(\?(?!:)")
+"""Begins a group that is more than a group; it can also be a flag, which is refused all the same."""
 
 _EXACT_FORMATS = frozenset({"uuid"})
 
@@ -51,6 +55,8 @@ def _ruling_fault(schema: dict[str, Any], ruling: str) -> Fault | None:
 def _string_fault(schema: dict[str, Any]) -> Fault | None:
     if "format" in schema and schema["format"] not in _EXACT_FORMATS:
         return Fault("format", "it lets invalid texts pass")
+    if _looks_around(schema.get("pattern", "")):
+        return Fault("pattern", "what it asks of the text around a place is ignored")
     measured = {"minLength", "maxLength"} & schema.keys()
     if measured and {"pattern", "format"} & schema.keys():
         return Fault(min(measured), "beside 'pattern' or 'format' it is ignored")
@@ -72,6 +78,8 @@ def _object_fault(schema: dict[str, Any]) -> Fault | None:
     declared = schema.get("properties", {})
     if not set(schema.get("required", ())) <= declared.keys():
         return Fault("required", "it names a property that is not declared")
+    if any(map(_looks_around, schema.get("patternProperties", ()))):
+        return Fault("patternProperties", "what a pattern asks of the text around a place is ignored")
     if "patternProperties" in schema and (declared or len(schema["patternProperties"]) > 1):
         return Fault("patternProperties", "a key that two of them apply to gets one")
     if "patternProperties" in schema and schema.get("additionalProperties", True) not in (True, False, {}):
@@ -79,3 +87,7 @@ def _object_fault(schema: dict[str, Any]) -> Fault | None:
     if "propertyNames" in schema and (declared or "patternProperties" in schema):
         return Fault("propertyNames", "beside declared properties it is ignored")
     return None
+
+
+def _looks_around(pattern: str) -> bool:
+    return _LOOKAROUND.search(pattern) is not None

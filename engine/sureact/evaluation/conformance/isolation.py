@@ -38,7 +38,7 @@ class IsolatedRunner(CaseRunner):
         time_limit_s: float = TIME_LIMIT_S,
         memory_limit_bytes: int = MEMORY_LIMIT_BYTES,
     ) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._time_limit_s = time_limit_s
         self._memory_limit_bytes = memory_limit_bytes
         self._process: SpawnProcess | None = None
@@ -87,7 +87,7 @@ class IsolatedRunner(CaseRunner):
         context = multiprocessing.get_context("spawn")
         connection, theirs = context.Pipe()
         self._process = context.Process(
-            target=_serve, args=(theirs, self._settings, self._memory_limit_bytes), daemon=True
+            target=_serve, args=(theirs, self.settings, self._memory_limit_bytes), daemon=True
         )
         self._process.start()
         theirs.close()
@@ -99,7 +99,7 @@ class IsolatedRunner(CaseRunner):
         except EOFError:
             pass
         self.close()
-        raise InternalError(f"The process of the engine {self._settings.engine!r} did not start.")
+        raise InternalError(f"The process of the engine {self.settings.engine!r} did not start.")
 
 
 def _serve(connection: Connection[Any, Any], settings: RunnerSettings, memory_limit_bytes: int) -> None:

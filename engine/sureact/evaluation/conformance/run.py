@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -33,7 +32,7 @@ class ConformanceRun:
 
 def run_conformance(
     files: CaseFiles,
-    settings: RunnerSettings,
+    runner: CaseRunner,
     *,
     reorder: bool = False,
     max_timed: int | None = None,
@@ -44,30 +43,31 @@ def run_conformance(
 
     Args:
         files: the cases.
-        settings: the engine.
+        runner: from `make_runner`, new: what it has met before would shorten its times.
         reorder: whether the keys of instances are first put into the order of their schema.
         max_timed: schemas to time, evenly spread; None for `MAX_TIMED`.
         on_finding: called with each thing that an engine should not have done.
         on_case: called when a case is done.
 
     Raises:
-        ConfigError: the engine is not installed, or a file has changed and is damaged.
+        ConfigError: a file has changed and is damaged.
     """
+    settings = runner.settings
     report = ConformanceReport()
-    with closing(make_runner(settings)) as runner:
-        is_timed = timed_cases(files.num_cases, MAX_TIMED[settings.engine] if max_timed is None else max_timed)
-        for case in _all_cases(files, settings, reorder):
-            # Before it is judged: an engine may keep what it learns of a schema.
-            if is_timed(case):
-                report.add_times(runner.time(case))
-            outcome = runner.judge(case)
-            report.add(case, outcome)
-            for finding in outcome.findings:
-                on_finding(case, finding)
-            on_case()
-        peak = runner.peak_memory_bytes
+    is_timed = timed_cases(files.num_cases, MAX_TIMED[settings.engine] if max_timed is None else max_timed)
+    for case in _all_cases(files, settings, reorder):
+        # Before it is judged: an engine may keep what it learns of a schema.
+        if is_timed(case):
+            report.add_times(runner.time(case))
+        outcome = runner.judge(case)
+        report.add(case, outcome)
+        for finding in outcome.findings:
+            on_finding(case, finding)
+        on_case()
     return ConformanceRun(
-        report=report, peak_memory_bytes=peak, timing_vocabulary="model" if settings.timing_model else "bytes"
+        report=report,
+        peak_memory_bytes=runner.peak_memory_bytes,
+        timing_vocabulary="model" if settings.timing_model else "bytes",
     )
 
 

@@ -39,6 +39,9 @@ _WARM_UP = ConformanceCase(file="", name="warm-up", schema={"type": "string"}, i
 class CaseRunner(ABC):
     """Runs one case after another."""
 
+    def __init__(self, settings: RunnerSettings) -> None:
+        self.settings = settings
+
     @abstractmethod
     def judge(self, case: ConformanceCase) -> CaseOutcome:
         """Compile a case and write its instances."""
@@ -60,6 +63,7 @@ class LocalRunner(CaseRunner):
     """Runs an engine in this process."""
 
     def __init__(self, settings: RunnerSettings) -> None:
+        super().__init__(settings)
         self._texts = read_case_vocabulary(settings.text_model)
         same = settings.timing_model == settings.text_model
         self._timed = self._texts if same else read_case_vocabulary(settings.timing_model)

@@ -38,7 +38,7 @@ def test_every_case_is_counted_and_every_finding_told(write: Writer) -> None:
         num_cases += 1
 
     with opened_cases(write("c.json", FILE)) as files:
-        run = run_conformance(files, RunnerSettings(), on_finding=on_finding, on_case=on_case)
+        run = run_conformance(files, make_runner(RunnerSettings()), on_finding=on_finding, on_case=on_case)
         report = run.report
         assert (num_cases, report.schemas, report.passing, report.unsatisfiable) == (3, 3, 1, 1)
         assert told == [("a.json", "rejects_valid"), ("c.json", "rejects_valid")]
@@ -47,7 +47,7 @@ def test_every_case_is_counted_and_every_finding_told(write: Writer) -> None:
         assert report.timed_schemas == 1
         assert run.timing_vocabulary == "bytes"
         assert run.peak_memory_bytes > 0
-        assert run_conformance(files, RunnerSettings(), reorder=True).report.passing == 3
+        assert run_conformance(files, make_runner(RunnerSettings()), reorder=True).report.passing == 3
 
 
 def test_timed_cases_are_spread_evenly() -> None:
