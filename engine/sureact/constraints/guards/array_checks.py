@@ -49,7 +49,7 @@ def check_num_items(schema: dict[str, Any], _: SchemaProgram) -> Check:
     least, most = schema.get("minItems", 0), schema.get("maxItems")
 
     def check(value: PartialArray, _: Judgement) -> Verdict:
-        if most is not None and value.min_len > most:
+        if most is not None and max(value.min_len, least) > most:
             return False
         if value.is_closed:
             return len(value.items) >= least

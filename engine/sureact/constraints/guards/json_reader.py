@@ -93,6 +93,7 @@ class JsonReader:
         self.num_bytes, self.root = position.num_bytes, position.root
         self.open_values = [value for value, _ in position.open_values]
         self._mode, self._unread, self._half_read = position.mode, position.unread, position.half_read
+        self._note_half_character()
 
     def read(self, data: bytes) -> bool:
         """Read on.
@@ -109,6 +110,7 @@ class JsonReader:
             if index < 0:
                 return False
         self.num_bytes += len(data)
+        self._note_half_character()
         return True
 
     def end(self) -> bool:
@@ -118,6 +120,10 @@ class JsonReader:
             False when that number is none that a reader takes.
         """
         return self._mode != "number" or self._close_number()
+
+    def _note_half_character(self) -> None:
+        if self._mode == "string":
+            self._string.half_read = self._half_read.encode() + self._unread
 
     def _decoded(self, data: bytes) -> str | None:
         self._text_start = self.num_bytes - len(self._unread)
@@ -209,7 +215,7 @@ class JsonReader:
 
     def _close_string(self) -> bool:
         string = self._string
-        string.is_closed = True
+        string.is_closed, string.half_read = True, b""
         self.open_values.pop()
         self._mode = "next"
         parent = self.open_values[-1] if self.open_values else None

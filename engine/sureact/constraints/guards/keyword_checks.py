@@ -25,40 +25,54 @@ class KeywordCheck(NamedTuple):
     kinds: tuple[Kind, ...]
     """The kinds of value it judges; all others are valid."""
     make: _Maker
-    can_dead_end: bool = False
-    """Whether it can refuse every way on that the grammar leaves."""
+    dead_ends: tuple[str, ...] = ()
+    """Those of the keywords with which it can refuse every way on that the grammar leaves."""
 
 
 KEYWORD_CHECKS = (
     KeywordCheck(("type",), _ANY, scalar_checks.check_type),
-    KeywordCheck(("enum", "const"), _ANY, scalar_checks.check_enum),
+    KeywordCheck(("enum", "const"), _ANY, scalar_checks.check_enum, dead_ends=("enum", "const")),
     KeywordCheck(
         ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
         ("number",),
         scalar_checks.check_number,
     ),
     KeywordCheck(("minLength", "maxLength"), ("string",), scalar_checks.check_length),
-    KeywordCheck(("pattern",), ("string",), scalar_checks.check_pattern),
+    KeywordCheck(("pattern",), ("string",), scalar_checks.check_pattern, dead_ends=("pattern",)),
     KeywordCheck(("format",), ("string",), scalar_checks.check_format),
     KeywordCheck(("minItems", "maxItems"), ("array",), array_checks.check_num_items),
-    KeywordCheck(("uniqueItems",), ("array",), array_checks.check_unique_items, can_dead_end=True),
+    KeywordCheck(("uniqueItems",), ("array",), array_checks.check_unique_items, dead_ends=("uniqueItems",)),
     KeywordCheck(("prefixItems", "items"), ("array",), array_checks.check_items),
-    KeywordCheck(("contains",), ("array",), array_checks.check_contains, can_dead_end=True),
+    KeywordCheck(("contains",), ("array",), array_checks.check_contains, dead_ends=("contains",)),
     KeywordCheck(("required",), ("object",), object_checks.check_required),
     KeywordCheck(
-        ("minProperties", "maxProperties"), ("object",), object_checks.check_num_properties, can_dead_end=True
+        ("minProperties", "maxProperties"),
+        ("object",),
+        object_checks.check_num_properties,
+        dead_ends=("minProperties", "maxProperties"),
     ),
-    KeywordCheck(("propertyNames",), ("object",), object_checks.check_property_names, can_dead_end=True),
-    KeywordCheck(("dependentRequired",), ("object",), object_checks.check_dependent_required, can_dead_end=True),
-    KeywordCheck(("properties", "patternProperties", "additionalProperties"), ("object",), object_checks.check_members),
+    KeywordCheck(("propertyNames",), ("object",), object_checks.check_property_names, dead_ends=("propertyNames",)),
+    KeywordCheck(
+        ("dependentRequired",), ("object",), object_checks.check_dependent_required, dead_ends=("dependentRequired",)
+    ),
+    KeywordCheck(
+        ("properties", "patternProperties", "additionalProperties"),
+        ("object",),
+        object_checks.check_members,
+        dead_ends=("patternProperties",),
+    ),
     KeywordCheck(("$ref",), _ANY, combinator_checks.check_ref),
-    KeywordCheck(("allOf",), _ANY, combinator_checks.check_all_of, can_dead_end=True),
+    KeywordCheck(("allOf",), _ANY, combinator_checks.check_all_of, dead_ends=("allOf",)),
     KeywordCheck(("anyOf",), _ANY, combinator_checks.check_any_of),
-    KeywordCheck(("oneOf",), _ANY, combinator_checks.check_one_of, can_dead_end=True),
-    KeywordCheck(("not",), _ANY, combinator_checks.check_not, can_dead_end=True),
-    KeywordCheck(("if",), _ANY, combinator_checks.check_if, can_dead_end=True),
-    KeywordCheck(("dependentSchemas",), ("object",), combinator_checks.check_dependent_schemas, can_dead_end=True),
-    KeywordCheck(("unevaluatedProperties",), ("object",), check_unevaluated_properties, can_dead_end=True),
-    KeywordCheck(("unevaluatedItems",), ("array",), check_unevaluated_items, can_dead_end=True),
+    KeywordCheck(("oneOf",), _ANY, combinator_checks.check_one_of, dead_ends=("oneOf",)),
+    KeywordCheck(("not",), _ANY, combinator_checks.check_not, dead_ends=("not",)),
+    KeywordCheck(("if",), _ANY, combinator_checks.check_if, dead_ends=("if",)),
+    KeywordCheck(
+        ("dependentSchemas",), ("object",), combinator_checks.check_dependent_schemas, dead_ends=("dependentSchemas",)
+    ),
+    KeywordCheck(
+        ("unevaluatedProperties",), ("object",), check_unevaluated_properties, dead_ends=("unevaluatedProperties",)
+    ),
+    KeywordCheck(("unevaluatedItems",), ("array",), check_unevaluated_items, dead_ends=("unevaluatedItems",)),
 )
 """The cheap ones, and those that fail early, come first."""

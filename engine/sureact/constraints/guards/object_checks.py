@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sureact.constraints.guards.scalar_checks import finite_options, starts_one_of
+from sureact.constraints.guards.scalar_checks import can_become_one_of, finite_options
 from sureact.constraints.guards.verdict import all_of
 from sureact.constraints.schema.text_tests import pattern_matches
 
@@ -57,14 +57,17 @@ class _Members:
 
     def _can_get_name(self, value: PartialObject, judgement: Judgement) -> bool:
         """Whether the name that is being written, or that a comma asks for, can become one that is allowed."""
-        if self._others.constant is not False or not (value.awaits_name or value.open_name):
+        if self._others.constant is not False or not value.needs_name:
             return True
         judgement.saw_open_string = True
-        prefix = value.open_text
+        prefix = ""
+        if value.open_name:
+            value.open_name.is_held = True
+            prefix = value.open_name.text
         free = self._open_names
         if value.members:
             free = [name for name in free if name not in value.members]
-        return starts_one_of(prefix, free) or any(
+        return can_become_one_of(value.open_name, free) or any(
             pattern_matches(pattern, prefix, is_open=True)
             for pattern, node in self._patterns.items()
             if node.constant is not False
@@ -79,9 +82,9 @@ def check_property_names(schema: dict[str, Any], program: SchemaProgram) -> Chec
     key = object()
 
     def check(value: PartialObject, judgement: Judgement) -> Verdict:
-        if options is not None and (value.awaits_name or value.open_name):
+        if options is not None and value.needs_name:
             judgement.saw_open_string = True
-            if not starts_one_of(value.open_text, [name for name in names if name not in value.members]):
+            if not can_become_one_of(value.open_name, [name for name in names if name not in value.members]):
                 return False
         num_valid: int = value.progress.get(key, 0)
         verdict = all_of(node.verdict(name, judgement) for name in value.names[num_valid:])

@@ -123,14 +123,16 @@ class PartialString(PartialValue):
     Attributes:
         pieces: its characters, as they came.
         num_characters: how many these are.
+        half_read: the first bytes of one more, as it is spelled.
     """
 
-    __slots__ = ("num_characters", "pieces")
+    __slots__ = ("half_read", "num_characters", "pieces")
 
     def __init__(self, start: int) -> None:
         super().__init__("string", start)
         self.pieces: list[str] = []
         self.num_characters = 0
+        self.half_read = b""
 
     def append(self, characters: str) -> None:
         """Add what was read."""
@@ -221,9 +223,9 @@ class PartialObject(PartialValue):
         return self.names[-1] if self.names and not self.names[-1].is_closed else None
 
     @property
-    def open_text(self) -> str:
-        """What is there of the name that is being written or must come."""
-        return self.open_name.text if self.open_name else ""
+    def needs_name(self) -> bool:
+        """Whether a name is being written or must come."""
+        return self.awaits_name or self.open_name is not None
 
     @property
     def min_len(self) -> int:

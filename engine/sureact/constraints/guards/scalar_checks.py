@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from decimal import Decimal
 from fractions import Fraction
@@ -55,16 +56,32 @@ def check_enum(schema: dict[str, Any], _: SchemaProgram) -> Check:
             return value.plain() in plain
         judgement.saw_open_string = True
         if isinstance(value, PartialString):
-            return None if starts_one_of(value.text, strings) else False
+            return None if can_become_one_of(value, strings) else False
         return None if any(can_become(value, option) for option in options) else False
 
     return check
 
 
-def starts_one_of(prefix: str, ordered: list[str]) -> bool:
-    """Whether one of the sorted texts starts with `prefix`."""
-    index = bisect_left(ordered, prefix)
-    return index < len(ordered) and ordered[index].startswith(prefix)
+def can_become_one_of(string: PartialString | None, ordered: list[str]) -> bool:
+    """Whether a string that is open, or has not begun, can end up as one of the sorted texts."""
+    if string is None:
+        return bool(ordered)
+    prefix, half = string.text, string.half_read
+    for index in range(bisect_left(ordered, prefix), len(ordered)):
+        option = ordered[index]
+        if not option.startswith(prefix):
+            return False
+        if not half or (option != prefix and _can_spell(half, option[len(prefix)])):
+            return True
+    return False
+
+
+def _can_spell(half: bytes, character: str) -> bool:
+    """Whether `half` begins a spelling of `character` in JSON."""
+    if half[0] != ord("\\"):
+        return character.encode(errors="surrogatepass").startswith(half)
+    escape = re.sub("....", r"\\u\g<0>", character.encode("utf-16-be", "surrogatepass").hex())
+    return escape.encode().startswith(half.lower()) or (half == b"\\" and character in '"\\/\b\f\n\r\t')
 
 
 def can_become(value: PartialValue, option: Any) -> bool:
@@ -73,7 +90,7 @@ def can_become(value: PartialValue, option: Any) -> bool:
         return value.plain() == plain_value(option)
     match value:
         case PartialString():
-            return isinstance(option, str) and option.startswith(value.text)
+            return isinstance(option, str) and can_become_one_of(value, [option])
         case PartialNumber():
             is_number = isinstance(option, int | float) and not isinstance(option, bool)
             return is_number and _can_become_number(value.text, option)
@@ -85,7 +102,7 @@ def can_become(value: PartialValue, option: Any) -> bool:
             if not isinstance(option, dict) or value.min_len > len(option):
                 return False
             free = sorted(option.keys() - value.members.keys())
-            if (value.awaits_name or value.open_name) and not starts_one_of(value.open_text, free):
+            if value.needs_name and not can_become_one_of(value.open_name, free):
                 return False
             named = zip(value.members, value.values, strict=False)
             return value.members.keys() <= option.keys() and all(
@@ -146,7 +163,7 @@ def check_length(schema: dict[str, Any], _: SchemaProgram) -> Check:
     least, most = schema.get("minLength", 0), schema.get("maxLength")
 
     def check(string: PartialString, _: Judgement) -> Verdict:
-        length = string.num_characters
+        length = string.num_characters + bool(string.half_read)
         if most is not None and length > most:
             return False
         if string.is_closed:

@@ -68,8 +68,10 @@ class SchemaNode:
                 result = verdict
                 if verdict is False:
                     break
-        if result is None and value.kind == "string":
-            judgement.saw_open_string = True
+        if result is None:
+            judgement.saw_open_string |= value.kind == "string"
+            # Digits can lead where no end is valid.
+            value.is_held |= value.kind == "number"
         value.memo[self] = (judgement.version, result)
         return result
 
@@ -80,7 +82,7 @@ class SchemaNode:
         for entry in KEYWORD_CHECKS:
             if any(keyword in self._schema for keyword in entry.keywords):
                 check = entry.make(self._schema, self._program)
-                self._can_dead_end |= entry.can_dead_end
+                self._can_dead_end |= not self._schema.keys().isdisjoint(entry.dead_ends)
                 for kind in entry.kinds:
                     checks.setdefault(kind, []).append(check)
         # Last: another thread may be about to ask.

@@ -19,6 +19,7 @@ PATTERN: Schema = {"patternProperties": {"^[xy]1?$": {"type": "null"}}, "additio
         (CLOSED, '{"|b'),
         (CLOSED, '{"a|c'),
         (CLOSED, '{"a|"'),
+        (CLOSED, r'{"\u006|2'),
         (CLOSED, '{"ab":1,"|a'),
         (CLOSED, '{"ab":1,"cd":2|,'),
         (CLOSED, '{"cd":|"'),
