@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Reason = Literal["compile_error", "rejects_valid", "accepts_invalid", "late_veto"]
 
-_UNSATISFIABLE = ("nsatisfiable", "No JSON value can satisfy", "cannot accept any value")
+_UNSATISFIABLE = ("nsatisfiable", "No JSON value can satisfy", "no value satisfies", "cannot accept any value")
 """How an engine says that no value is valid."""
 
 _CONTEXT = 40

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from sureact.constraints.schema.keywords import Schema
 
+_CONDITIONS = frozenset({"if", "dependentSchemas", "dependencies"})
+
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, re.error)
 """What a malformed schema raises somewhere inside: it orders nothing, and whoever compiles it says why."""
 
@@ -24,8 +26,9 @@ def key_reordering(schema: Schema, resources: Mapping[str, Schema] | None = None
     """Return a function that rewrites a value with the keys of each of its objects in the order of `schema`.
 
     Declared properties come in the order of the schema's text, in which `allOf`, `anyOf`, `oneOf`, `$ref` and the like
-    stand where they are written; then what only `required` names; then all others as they were. Of alternatives, the
-    first that the value satisfies counts; where it satisfies none, each of them does.
+    stand where they are written, and conditions at the end; then what only `required` names; then all others as they
+    were. Of alternatives, the first that the value satisfies counts; where it satisfies none, each of them does. A
+    value that `const` or `enum` lists has the order that it has there.
 
     Args:
         schema: a schema of any draft; what cannot be resolved in it orders nothing.
@@ -99,7 +102,8 @@ class _Reordering:
         if id(place.schema) in seen:
             return
         seen.add(id(place.schema))
-        for keyword in place.schema:
+        # Conditions last, wherever they are written: to a grammar they are alternatives of all that is sure.
+        for keyword in sorted(place.schema, key=_CONDITIONS.__contains__):
             yield place, keyword
             for inner in self._in_place(value, place, keyword):
                 yield from self._flat(value, inner, seen)
@@ -112,13 +116,17 @@ class _Reordering:
                 return self._referenced(place, content)
             case "allOf":
                 return self._inside(place, content)
+            case "const" | "enum":
+                listed = [content] if keyword == "const" else content
+                return [_Place(_shape(model), place.resolver) for model in listed if model == value][:1]
             case "anyOf" | "oneOf":
                 branches = self._inside(place, content)
                 return next(([branch] for branch in branches if self._holds(branch, value)), branches)
             case "if":
-                [condition, *_] = self._inside(place, [content]) or [_Place({}, place.resolver)]
-                chosen = "then" if self._holds(condition, value) else "else"
-                return self._inside(place, [place.schema.get(chosen)])
+                conditions = self._inside(place, [content])
+                if content is True or any(self._holds(condition, value) for condition in conditions):
+                    return [*conditions, *self._inside(place, [place.schema.get("then")])]
+                return self._inside(place, [place.schema.get("else")])
             case "dependentSchemas" | "dependencies" if isinstance(value, dict):
                 return self._inside(place, [content[name] for name in content if name in value])
             case _:
@@ -186,6 +194,13 @@ def _declared(keywords: list[tuple[_Place, str]]) -> list[str]:
     declared = [place.schema[keyword] for place, keyword in keywords if keyword == "properties"]
     required = [place.schema[keyword] for place, keyword in keywords if keyword == "required"]
     return [name for names in declared + required for name in names]
+
+
+def _shape(model: Any) -> dict[str, Any]:
+    """Return a schema that has the members and items of a value where the value has them."""
+    if isinstance(model, dict):
+        return {"properties": {name: _shape(member) for name, member in cast("dict[str, Any]", model).items()}}
+    return {"prefixItems": list(map(_shape, cast("list[Any]", model)))} if isinstance(model, list) else {}
 
 
 def _first_items(schema: dict[str, Any]) -> list[Any]:
