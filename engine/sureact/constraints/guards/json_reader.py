@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 from sureact.constraints.guards.partial_value import (
     PartialArray,
@@ -62,13 +62,6 @@ class JsonReader:
         self._mode = "value"
         self._unread = b""  # the first bytes of a character
         self._half_read = ""  # the first characters of an escape or a constant
-        self._readers: dict[str, Callable[[str, int], int]] = {
-            "value": self._read_value,
-            "string": self._read_string,
-            "number": self._read_number,
-            "constant": self._read_constant,
-            "next": self._read_next,
-        }
 
     @property
     def is_complete(self) -> bool:
@@ -106,7 +99,7 @@ class JsonReader:
             return False
         index = 0
         while index < len(text):
-            index = self._readers[self._mode](text, index)
+            index = self._READERS[self._mode](self, text, index)
             if index < 0:
                 return False
         self.num_bytes += len(data)
@@ -263,6 +256,15 @@ class JsonReader:
         elif character == ":":
             self._mode = "value"
         return index + 1
+
+    # In the class: bound methods in each reader would be a cycle, and all that was read would wait for the collector.
+    _READERS: ClassVar[dict[str, Callable[[JsonReader, str, int], int]]] = {
+        "value": _read_value,
+        "string": _read_string,
+        "number": _read_number,
+        "constant": _read_constant,
+        "next": _read_next,
+    }
 
 
 def _unescaped(escape: str) -> str:

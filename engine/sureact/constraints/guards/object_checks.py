@@ -125,12 +125,16 @@ def check_num_properties(schema: dict[str, Any], _: SchemaProgram) -> Check:
     least, most = schema.get("minProperties", 0), schema.get("maxProperties")
     required = frozenset(schema.get("required", ()))
 
-    def check(value: PartialObject, _: Judgement) -> Verdict:
+    def check(value: PartialObject, judgement: Judgement) -> Verdict:
         if most is not None:
-            num_missing = len(required - value.members.keys()) if required else 0
-            num_free = value.min_len - len(value.members)  # a name that is open or awaited may be a required one
-            if len(value.members) + max(num_missing, num_free) > most:
+            missing = required - value.members.keys() if required else required
+            room = most - len(value.members) - len(missing)
+            if room < 0 or value.min_len > most:
                 return False
+            if value.needs_name and not room:
+                judgement.saw_open_string = True
+                if not can_become_one_of(value.open_name, sorted(missing)):
+                    return False
         if value.is_closed:
             return len(value.members) >= least
         return True if most is None and value.min_len >= least else None

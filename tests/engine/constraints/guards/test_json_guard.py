@@ -2,7 +2,9 @@
 
 import json
 import random
+import time
 from collections.abc import Iterator
+from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -194,3 +196,177 @@ def test_guard_and_jsonschema_agree_on_many_more(
     root: Schema, definitions: dict[str, Schema], instances: list[Any], seed: int
 ) -> None:
     check_agreement(root, definitions, instances, seed)
+
+
+WORDS: list[Any] = [None, True, 1, 2, "a", "ab"]
+WORLD: dict[str, Any] = {
+    text: value
+    for value in [*WORDS, *(list(items) for size in range(3) for items in product(WORDS, repeat=size))]
+    for text in [json.dumps(value, separators=(",", ":"))]
+} | {
+    json.dumps(dict(members), separators=(",", ":")): dict(members)
+    for names in ((), ("a",), ("b",), ("a", "b"), ("b", "a"))
+    for values in product(WORDS, repeat=len(names))
+    for members in [list(zip(names, values, strict=True))]
+}
+"""All values of a small world by their texts: words, arrays of up to two, objects of `a` and `b` in either order."""
+NEXT: dict[str, set[str]] = {}
+for world_text in WORLD:
+    for place, character in enumerate(world_text):
+        NEXT.setdefault(world_text[:place], set()).add(character)
+
+
+def missed_in(schema: Schema) -> list[str]:
+    """Texts that the guard lets through although no valid text of the world begins like them, the shortest only.
+
+    That it lets through how each valid one begins is asserted.
+    """
+    judge = Draft202012Validator(schema)
+    viable = {text[:end] for text, value in WORLD.items() if judge.is_valid(value) for end in range(len(text) + 1)}
+    state = JsonGuard(NormalSchema(schema, {})).new_state()
+    missed: list[str] = []
+
+    def walk(text: str) -> None:
+        for character in sorted(NEXT.get(text, ())):
+            position = state.position()
+            is_let_through = state.feed(character.encode())
+            if text + character in viable:
+                assert is_let_through, (schema, text + character)
+                walk(text + character)
+            elif is_let_through:
+                missed.append(text + character)
+            state.go_back(position)
+
+    walk("")
+    return missed
+
+
+WORD: Strategy = st.one_of(
+    st.builds(dict[str, Any], enum=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3)),
+    st.builds(dict[str, Any], const=st.sampled_from(WORDS)),
+    st.just({"anyOf": [{"const": 1}, {"enum": ["a", "ab"]}]}),
+)
+PART: Strategy = st.one_of(WORD, st.just(True), st.sampled_from([{"type": "string"}, {"not": {"const": 1}}]))
+WORLD_NAMES = st.sampled_from(["a", "b"])
+REQUIRED = st.lists(WORLD_NAMES, min_size=1, max_size=2, unique=True)
+PIECE: Strategy = some(
+    required=REQUIRED,
+    properties=st.dictionaries(WORLD_NAMES, PART, max_size=1),
+    maxProperties=st.integers(0, 2),
+    minProperties=st.integers(1, 2),
+)
+COUNT = st.integers(0, 2)
+ARRAY: Strategy = st.fixed_dictionaries(
+    {"type": st.just("array"), "items": WORD, "maxItems": COUNT},
+    optional={
+        "prefixItems": st.lists(WORD, min_size=1, max_size=2),
+        "uniqueItems": st.just(True),
+        "minItems": COUNT,
+        "contains": PART,
+    },
+)
+OBJECT: Strategy = st.fixed_dictionaries(
+    {
+        "type": st.just("object"),
+        "properties": st.dictionaries(WORLD_NAMES, WORD, min_size=1),
+        "additionalProperties": st.just(False),
+    },
+    optional={
+        "required": REQUIRED,
+        "maxProperties": COUNT,
+        "dependentRequired": st.dictionaries(WORLD_NAMES, REQUIRED, max_size=1),
+        "dependentSchemas": st.dictionaries(WORLD_NAMES, PIECE, max_size=1),
+        "propertyNames": st.sampled_from([{"enum": ["a"]}, {"pattern": "^b"}]),
+        "not": PIECE,
+        "if": PIECE,
+        "then": PIECE,
+        "oneOf": st.lists(PIECE, min_size=2, max_size=2),
+    },
+)
+CLOSED: Strategy = st.one_of(
+    ARRAY,
+    OBJECT,
+    st.builds(
+        lambda keyword, parts: {keyword: parts},  # pyright: ignore[reportUnknownLambdaType]
+        st.sampled_from(["anyOf", "oneOf", "allOf"]),
+        st.lists(ARRAY | OBJECT, min_size=2, max_size=2),
+    ),
+)
+
+
+@settings(max_examples=100)
+@given(CLOSED)
+def test_how_a_valid_text_begins_is_never_refused(schema: Schema) -> None:
+    missed_in(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": [[], [1, "ab"], {"a": "ab"}, {"a": 1, "b": 2}, "ab"]},
+        {"type": "array", "items": {"enum": [1, 2, "a", "ab"]}, "maxItems": 2, "uniqueItems": True},
+        {"type": "array", "items": {"const": "ab"}, "uniqueItems": True},
+        {"type": "array", "items": {"enum": ["a", "ab"]}, "maxItems": 2, "contains": {"const": "ab"}, "minItems": 1},
+        {"type": "array", "prefixItems": [{"const": "a"}], "items": {"enum": [1, 2]}, "minItems": 2, "maxItems": 2},
+        {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": "ab"}}, "additionalProperties": False},
+        {
+            "type": "object",
+            "properties": {"a": {"const": 1}, "b": {"const": 2}},
+            "additionalProperties": False,
+            "maxProperties": 1,
+            "required": ["b"],
+        },
+        {
+            "type": "object",
+            "propertyNames": {"enum": ["a"]},
+            "additionalProperties": {"enum": [1, None]},
+            "minProperties": 1,
+        },
+        {
+            "type": "object",
+            "anyOf": [
+                {"properties": {"a": {"const": 1}, "b": {"const": 1}}, "additionalProperties": False},
+                {"properties": {"a": {"const": 2}, "b": {"const": 2}}, "additionalProperties": False},
+            ],
+        },
+    ],
+)
+def test_what_can_be_listed_leaves_no_dead_end(schema: Schema) -> None:
+    assert missed_in(schema) == []
+
+
+def seconds_to_read(schema: Schema, text: str) -> float:
+    guard = JsonGuard(NormalSchema(schema, {}))
+    data = text.encode()
+    start = time.perf_counter()
+    state = guard.new_state()
+    for place in range(0, len(data), 4):
+        state.position()
+        assert state.feed(data[place : place + 4])
+    assert state.can_end()
+    return time.perf_counter() - start
+
+
+INTEGER_ID: Schema = {"properties": {"id": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "opening", "part", "closing"),
+    [
+        ({"pattern": "^[a-z ]*$"}, '"', "words and ", 'x"'),
+        ({"maxLength": 1 << 20}, '"', "words and ", 'x"'),
+        ({"items": INTEGER_ID, "uniqueItems": True}, "[0", ',{"id":NUMBER}', "]"),
+        ({"contains": INTEGER_ID, "maxContains": 1 << 20}, "[0", ',{"id":NUMBER}', "]"),
+        ({"prefixItems": [True], "unevaluatedItems": INTEGER_ID}, "[0", ',{"id":NUMBER}', "]"),
+        ({"propertyNames": {"maxLength": 9}, "additionalProperties": INTEGER_ID}, '{"a":0', ',"NUMBER":{}', "}"),
+        ({"patternProperties": {"^[0-9]+$": {}}, "unevaluatedProperties": False}, '{"1":0', ',"NUMBER":{}', "}"),
+    ],
+)
+def test_the_time_of_a_token_does_not_grow_with_the_text(schema: Schema, opening: str, part: str, closing: str) -> None:
+    def seconds(num_parts: int) -> float:
+        text = opening + "".join(part.replace("NUMBER", str(10_000 + index)) for index in range(num_parts)) + closing
+        return min(seconds_to_read(schema, text) for _ in range(2))
+
+    seconds(10)
+    # A machine may be busy for a while; ten times the work takes ten times as long, not a hundred times.
+    assert seconds(2000) < 40 * seconds(200)

@@ -45,8 +45,8 @@ PATTERN: Schema = {"patternProperties": {"^[xy]1?$": {"type": "null"}}, "additio
         ({"minProperties": 1}, "{|}"),
         ({"maxProperties": 1}, '{"a":1|,'),
         ({"maxProperties": 0}, '{|"'),
-        ({"maxProperties": 2, "required": ["a", "b"]}, '{"c|"'),
-        ({"maxProperties": 2, "required": ["b"]}, '{"a":1,"c|"'),
+        ({"maxProperties": 2, "required": ["a", "b"]}, '{"|c'),
+        ({"maxProperties": 2, "required": ["b"]}, '{"a":1,"|c'),
     ],
 )
 def test_an_object_is_refused_where_it_becomes_invalid(written: Written, schema: Schema, text: str) -> None:

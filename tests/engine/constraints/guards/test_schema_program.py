@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from sureact.constraints.guards.json_guard import JsonGuard
 from sureact.constraints.guards.json_reader import JsonReader
 from sureact.constraints.guards.partial_value import PartialValue
 from sureact.constraints.guards.schema_program import Judgement, SchemaProgram
+from sureact.constraints.schema.keywords import Schema
 from sureact.constraints.schema.normal_form import NormalSchema
 
 TREE: dict[str, Any] = {
@@ -15,6 +17,8 @@ TREE: dict[str, Any] = {
     "properties": {"id": {"type": "integer"}, "children": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
     "required": ["id"],
 }
+CHAIN: Schema = {"type": "object", "properties": {"next": {"$ref": "#/$defs/chain"}}, "required": ["id"]}
+CHAINS = NormalSchema({"$ref": "#/$defs/chain"}, {"chain": CHAIN})
 TREES = NormalSchema({"$ref": "#/$defs/tree"}, {"tree": TREE})
 
 
@@ -81,3 +85,21 @@ def test_threads_that_ask_at_once_get_the_same_answers() -> None:
             program = SchemaProgram(TREES)
             answers = [pool.submit(judge, program, text if index % 2 else bad) for index in range(8)]
             assert [answer.result() for answer in answers] == [False, True] * 4
+
+
+def chain(depth: int, *, member: str = '"id":1') -> bytes:
+    return ('{"id":1,"next":' * depth + "{" + member + "}" * (depth + 1)).encode()
+
+
+def test_values_may_nest_deep() -> None:
+    for member, is_valid in (('"id":1', True), ("", False)):
+        state = JsonGuard(CHAINS).new_state()
+        assert (state.feed(chain(150, member=member)) and state.can_end()) == is_valid
+
+
+@pytest.mark.parametrize("num_bytes", [7, 1 << 20])
+def test_values_that_nest_deeper_than_can_be_judged_are_refused(num_bytes: int) -> None:
+    state = JsonGuard(CHAINS).new_state()
+    data = chain(2000)
+    pieces = [data[start : start + num_bytes] for start in range(0, len(data), num_bytes)]
+    assert not all(map(state.feed, pieces))
