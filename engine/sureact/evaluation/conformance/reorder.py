@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
@@ -91,22 +92,34 @@ class _Reordering:
         return value
 
     def _keywords(self, value: Any, places: Iterable[_Place]) -> list[tuple[_Place, str]]:
+        """Return every keyword that applies to `value`, in the order of the text, through what refers or combines.
+
+        Conditions come last, wherever they are written: to a grammar they are alternatives of all that is sure.
+        """
         seen: set[int] = set()
+        waiting = deque(places)
+        found: list[tuple[_Place, str]] = []
         try:
-            return [found for place in places for found in self._flat(value, place, seen)]
+            while waiting:
+                found += self._flat(value, waiting.popleft(), seen, waiting)
         except _UNREADABLE:
             return []
+        return found
 
-    def _flat(self, value: Any, place: _Place, seen: set[int]) -> Iterator[tuple[_Place, str]]:
-        """Yield every keyword that applies to `value`, in the order of the text, through what refers or combines."""
+    def _flat(
+        self, value: Any, place: _Place, seen: set[int], conditional: deque[_Place]
+    ) -> Iterator[tuple[_Place, str]]:
         if id(place.schema) in seen:
             return
         seen.add(id(place.schema))
-        # Conditions last, wherever they are written: to a grammar they are alternatives of all that is sure.
-        for keyword in sorted(place.schema, key=_CONDITIONS.__contains__):
+        for keyword in place.schema:
             yield place, keyword
-            for inner in self._in_place(value, place, keyword):
-                yield from self._flat(value, inner, seen)
+            inside = self._in_place(value, place, keyword)
+            if keyword in _CONDITIONS:
+                conditional += inside
+            else:
+                for inner in inside:
+                    yield from self._flat(value, inner, seen, conditional)
 
     def _in_place(self, value: Any, place: _Place, keyword: str) -> list[_Place]:
         """Return the subschemas of a keyword that apply to the same value."""
