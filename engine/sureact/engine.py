@@ -23,7 +23,7 @@ from sureact.sampling_params import SamplingParams, has_surrogate
 from sureact.scheduling.request import Request
 from sureact.scheduling.scheduler import Scheduler
 from sureact.session import Session
-from sureact.stream import DeltaStream, last_output
+from sureact.stream import DeltaStream
 from sureact.tokens.chat_template import Message, PromptText
 
 if TYPE_CHECKING:
@@ -281,17 +281,17 @@ class Engine:
         self._check_length(len(sequence), params)
         for stop in params.stop_token_ids:
             self._checked_ids(stop)
-        state = None
-        if constraint is not None:
+        asked_for = None if constraint is None else constraint_of(constraint)
+        if asked_for is not None:
             _check_constrained(params)
-            state = constraint_of(constraint).compile(self.vocabulary).new_state()
         penalty = params.repetition_penalty
         return Request(
             sequence,
             params,
             self.vocabulary,
             self._tokenizer.encode,
-            state,
+            asked_for and asked_for.compile(self.vocabulary).new_state(),
+            asked_for and asked_for.parse,
             owns_sequence=owns_sequence,
             max_rollbacks=self.config.max_rollbacks,
             repetition_penalty=self._repetition_penalty if penalty is None else penalty,
@@ -348,7 +348,7 @@ class Engine:
         ]
         with ExitStack() as stack:
             streams = [stack.enter_context(self.start(request)) for request in requests]
-            outputs = [last_output(stream) for stream in streams]
+            outputs = [stream.read_output() for stream in streams]
         return [
             RequestOutput(
                 prompt_token_ids=tuple(token_ids),

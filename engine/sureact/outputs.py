@@ -56,6 +56,9 @@ class StepOutput:
     usage: TokenUsage
     timings: StepTimings = field(default_factory=StepTimings)
     logprobs: tuple[StepLogprobs, ...] | None = None
+    value: object = None
+    """What a constrained text stands for (a parsed JSON value, an object of the type asked for), judged once more; None
+    without a constraint, in a stream, and where the text is not complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

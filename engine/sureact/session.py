@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from sureact.errors import ConfigError, PromptTooLongError, SessionError
 from sureact.outputs import StepOutput
-from sureact.stream import DeltaStream, last_output
+from sureact.stream import DeltaStream
 from sureact.tokens.chat_template import PromptText
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Session:
             SessionError: the session is empty, closed or generating.
         """
         with self.stream(params, constraint) as deltas:
-            return last_output(deltas)
+            return deltas.read_output()
 
     def stream(self, params: SamplingParams | None = None, constraint: object = None) -> DeltaStream:
         """Like `generate`, piece by piece. Closing the stream cancels; what was generated stays in the context.

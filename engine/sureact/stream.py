@@ -1,10 +1,11 @@
 """A generation read piece by piece."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from sureact.errors import RequestAbortedError
+from sureact.errors import InternalError, RequestAbortedError
 from sureact.execution.engine_loop import EngineLoop
 from sureact.outputs import StepOutput, StreamDelta
 from sureact.scheduling.request import Request
@@ -44,6 +45,25 @@ class DeltaStream(Iterator[StreamDelta]):
             self.close()
             raise
 
+    def read_output(self) -> StepOutput:
+        """Read to the end and return the output, with the value that a constrained text stands for.
+
+        Raises:
+            ConstraintError: a validator of the user's own type, or Python's limits, refuse the value.
+            SureactError: the request failed.
+        """
+        output = next((delta.output for delta in self if delta.output is not None), None)
+        if output is None:
+            raise RequestAbortedError("The stream was closed before its text ended.")
+        judge = self._request.judge
+        if judge is None or output.finish_reason != "stop":
+            return output
+        try:
+            return replace(output, value=judge(output.text))
+        except InternalError:
+            self._loop.count_late_refusal()
+            raise
+
     def close(self) -> None:
         """Cancel the request if it still runs. What was generated stays in a session's context."""
         self._deltas = iter(())
@@ -63,15 +83,3 @@ class DeltaStream(Iterator[StreamDelta]):
         """Cancel a request that nobody will read."""
         if hasattr(self, "_deltas"):
             self.close()
-
-
-def last_output(deltas: Iterator[StreamDelta]) -> StepOutput:
-    """Read a stream to its end and return the output.
-
-    Raises:
-        SureactError: the request failed.
-    """
-    for delta in deltas:
-        if delta.output is not None:
-            return delta.output
-    raise RequestAbortedError("The stream was closed before its text ended.")

@@ -33,6 +33,8 @@ class EngineStats:
     """Tokens taken back from dead ends."""
     num_budget_exhausted: int = 0
     """Requests that failed because they had taken back `max_rollbacks` tokens."""
+    num_late_refusals: int = 0
+    """Complete texts that only the last judge refused: a fault of sureact, so it should stay 0."""
     num_evictions: int = 0
     kv_blocks_used: int = 0
     kv_blocks_total: int = 0
@@ -79,6 +81,11 @@ class EngineLoop:
         """Whether the request is waiting or running."""
         with self.lock:
             return self._scheduler.holds(request)
+
+    def count_late_refusal(self) -> None:
+        """Count a complete text that the last judge refused."""
+        with self.lock:
+            self._stats = replace(self._stats, num_late_refusals=self._stats.num_late_refusals + 1)
 
     def submit(self, request: Request) -> None:
         """Queue a request.

@@ -34,7 +34,7 @@ from sureact.constraints.python_type import TypedConstraint, constraint_of
 from sureact.errors import ConfigError, ConstraintError, InternalError, OutputTruncatedError
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.sampling_params import SamplingParams
-from sureact.stream import DeltaStream, last_output
+from sureact.stream import DeltaStream
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -88,8 +88,9 @@ class EngineTypeAdapter(ModelTypeAdapter):
         return self._engine.encode_prompt(prompt, parse_control_tokens=False)
 
     def format_output_type(self, output_type: Any = None) -> Constraint | None:
-        """Return the constraint of an output type."""
-        return None if output_type is None else constraint_of(output_type)
+        """Return the constraint of an output type, without validators of the caller's own, who gets a text."""
+        constraint = None if output_type is None else constraint_of(output_type)
+        return constraint.inner if isinstance(constraint, TypedConstraint) else constraint
 
 
 # Registered in the place of another black box, whose output types outlines leaves as they are.
@@ -158,7 +159,7 @@ class SteerableEngineModel(Model):
             ConstraintStateError: the processor left no token.
         """
         with self._start(model_input, output_type, inference_kwargs) as deltas:
-            return last_output(deltas).text
+            return deltas.read_output().text
 
     def generate_batch(self, model_input: list[Any], output_type: Any = None, **inference_kwargs: Any) -> list[str]:
         """Return for each prompt what `generate` does, one after the other."""
@@ -216,11 +217,10 @@ def _pieces(deltas: DeltaStream, constraint: Constraint | None) -> Iterator[str]
 
 
 def _judged(output: StepOutput, constraint: Constraint | None) -> str:
-    """Return the text once it is judged by its schema, not by validators of the caller's type, who gets a text."""
-    judge = constraint.inner if isinstance(constraint, TypedConstraint) else constraint
+    """Return the text once it is judged."""
     try:
-        if judge is not None:
-            judge.parse(output.text)
+        if constraint is not None:
+            constraint.parse(output.text)
     except (ConstraintError, InternalError) as error:
         if output.finish_reason != "length":
             raise

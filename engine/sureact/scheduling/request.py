@@ -54,6 +54,8 @@ class Request:
     encode: Callable[[str], Sequence[int]]
     """Tokenizes the text between the last kept token and a stop."""
     constraint: ConstraintState | None = None
+    judge: Callable[[str], object] | None = None
+    """From a text that is complete under the constraint to its value."""
     logits_processor: LogitsProcessor | None = None
     """Somebody else's way to say what may come next, in place of a constraint. It runs on the engine's thread."""
     repetition_penalty: float = 1.0

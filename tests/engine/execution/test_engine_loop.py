@@ -12,7 +12,6 @@ from sureact.constraints.constraint import Constraint
 from sureact.engine import Engine
 from sureact.errors import ConstraintError, InternalError, RequestAbortedError
 from sureact.sampling_params import SamplingParams
-from sureact.stream import last_output
 
 LONG = SamplingParams(max_tokens=500, ignore_eos=True)
 
@@ -170,7 +169,7 @@ def test_a_request_that_rolls_back_and_its_neighbors_get_what_they_get_alone(
     constraint = finite_constraint(VALID, WORDS)
     asked: list[tuple[Any, ...]] = [("neighbor", free), ("one", limited, constraint), ("another", limited, constraint)]
     streams = [engine.stream(*arguments) for arguments in asked]
-    together = [last_output(stream).token_ids for stream in streams]
+    together = [stream.read_output().token_ids for stream in streams]
     assert together == [engine.generate(*arguments).token_ids for arguments in asked]
 
 
