@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from sureact.constraints.constraint import ConstraintState
-from sureact.errors import ConstraintStateError, InternalError
+from sureact.errors import ConstraintStateError
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.outputs import FinishReason, StepLogprobs, StepOutput, StepTimings, StreamDelta, TokenUsage
 from sureact.sampling_params import SamplingParams
@@ -139,7 +139,6 @@ class Request:
         Raises:
             ConstraintStateError: the constraint knows no dead ends, no generated token is left, or `max_rollbacks` is
                 reached.
-            InternalError: the constraint had called the token settled.
         """
         assert self.constraint is not None, "only a constraint has dead ends"
         self.constraint.mark_dead_end()
@@ -196,7 +195,10 @@ class Request:
                 f"and max_rollbacks is {self.max_rollbacks:,}. Simplify the schema, or raise max_rollbacks."
             )
         if len(self.generated_ids) <= self._num_shown:
-            raise InternalError("The constraint settled a text and then refused all that follows it. Please report it.")
+            raise ConstraintStateError(
+                "The constrained text came to a dead end after a part of it was shown, which cannot be taken back. "
+                "No value that begins like this satisfies the schema: simplify it."
+            )
 
     def _hand_out(self, text: str, num_settled: int | None) -> None:
         token_ids = tuple(self.generated_ids[self._num_shown : num_settled])

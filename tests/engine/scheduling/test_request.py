@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sureact.constraints.constraint import Constraint
-from sureact.errors import ConstraintStateError, InternalError
+from sureact.errors import ConstraintStateError
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.outputs import StepLogprobs, StepOutput, TokenLogprob
 from sureact.sampling_params import SamplingParams
@@ -150,7 +150,7 @@ def test_the_prompt_is_not_taken_back(finite_constraint: FiniteConstraintMaker) 
 def test_what_was_shown_is_not_taken_back(finite_constraint: FiniteConstraintMaker) -> None:
     request = constrained(finite_constraint({b"cc"}))
     accept(request, 2)
-    with pytest.raises(InternalError, match="settled"):
+    with pytest.raises(ConstraintStateError, match="was shown"):
         request.take_back()
 
 

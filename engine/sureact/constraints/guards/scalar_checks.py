@@ -132,9 +132,10 @@ def finite_options(schema: Schema) -> list[Any] | None:
     """Return the only values that a schema admits, when it lists them."""
     if isinstance(schema, bool):
         return None if schema else []
-    listed = [schema["const"]] if "const" in schema else schema.get("enum")
-    single: dict[object, list[Any]] = {"null": [None], "boolean": [False, True]}
-    return single.get(schema.get("type")) if listed is None else listed
+    if "const" in schema or "enum" in schema:
+        return [schema["const"]] if "const" in schema else schema["enum"]
+    types = schema.get("type")
+    return [None] if types == "null" else [False, True] if types == "boolean" else None
 
 
 def check_number(schema: dict[str, Any], _: SchemaProgram) -> Check:

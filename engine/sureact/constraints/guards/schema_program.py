@@ -21,13 +21,15 @@ class Judgement:
     Attributes:
         version: grows with the text; verdicts that are not final hold for one version.
         saw_open_string: a check looked at a string that is being written, so its next characters matter.
+        evaluated: what is known of children that a schema evaluates, by schema, value and index.
     """
 
-    __slots__ = ("saw_open_string", "version")
+    __slots__ = ("evaluated", "saw_open_string", "version")
 
     def __init__(self, version: int) -> None:
         self.version = version
         self.saw_open_string = False
+        self.evaluated: dict[tuple[int, int, int], Verdict] = {}
 
 
 class SchemaNode:

@@ -98,6 +98,10 @@ def _is_evaluated(
     """Whether `schema`, or what it applies in place and `value` fits, evaluates the child at `index`."""
     if isinstance(schema, bool):
         return False
+    # One schema can apply to a value in exponentially many ways.
+    key = (id(schema), id(value), index)
+    if key in judgement.evaluated:
+        return judgement.evaluated[key]
 
     def verdicts() -> Iterator[Verdict]:
         yield evaluates(schema, value, index, judgement)
@@ -108,7 +112,8 @@ def _is_evaluated(
             # True only once it is sure that the part holds.
             yield evaluated if holds or evaluated is False else None
 
-    return any_of(verdicts())
+    judgement.evaluated[key] = verdict = any_of(verdicts())
+    return verdict
 
 
 def _in_place(

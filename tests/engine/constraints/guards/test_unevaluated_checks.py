@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from sureact.constraints.guards.json_guard import JsonGuard
 from sureact.constraints.schema.keywords import Schema
+from sureact.constraints.schema.normal_form import NormalSchema
 
 Written = Callable[[Schema, str], str]
 BRANCHES: Schema = {
@@ -68,3 +70,14 @@ def test_a_value_is_refused_where_it_becomes_invalid(written: Written, schema: S
 )
 def test_a_valid_value_is_let_through(written: Written, schema: Schema, text: str) -> None:
     assert written(schema, text) == text + "."
+
+
+def test_a_schema_that_applies_in_exponentially_many_ways_is_judged_once() -> None:
+    definitions: dict[str, Schema] = {"d60": {"properties": {"a": True}}}
+    for level in range(60):
+        branch = {"$ref": f"#/$defs/d{level + 1}"}
+        definitions[f"d{level}"] = {"allOf": [branch, branch]}
+    schema = NormalSchema({"$ref": "#/$defs/d0", "unevaluatedProperties": False}, definitions)
+    state = JsonGuard(schema).new_state()
+    assert state.feed(b'{"a": 1')
+    assert not state.feed(b', "b": 1}')
