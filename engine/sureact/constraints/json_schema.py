@@ -8,11 +8,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from sureact.constraints.compiler import compile_once, try_compile
 from sureact.constraints.constraint import Constraint
 from sureact.constraints.grammar_store import MIN_SECONDS, load_grammar, save_grammar
+from sureact.constraints.guards.guarded_state import GuardedConstraint
 from sureact.constraints.prepared_schema import JsonSpelling, PreparedSchema, prepare_schema
 from sureact.constraints.schema.judge import UnexcludedJsonError, is_draft_known, json_validator, parse_json
 from sureact.errors import ConfigError, ConstraintError, InternalError
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from sureact.constraints.prepared_schema import ChosenGrammar
     from sureact.constraints.schema.keywords import Schema
     from sureact.tokens.vocabulary import Vocabulary
+
+MaskEngine: TypeAlias = Literal["llguidance", "xgrammar", "outlines_core"]
 
 _T = TypeVar("_T")
 
@@ -45,6 +48,7 @@ def json_schema(
     ensure_ascii: bool = False,
     format: Literal["assert", "annotate"] = "assert",  # noqa: A002  the keyword's own name
     resources: Mapping[str, Any] | None = None,
+    engine: MaskEngine = "llguidance",
 ) -> JsonSchemaConstraint:
     """Constrain a text to be JSON that is valid under `schema`, of any draft from 4 to 2020-12.
 
@@ -63,6 +67,8 @@ def json_schema(
         format: `"assert"`: formats that the draft knows are enforced, unknown ones are annotations; `"annotate"`: all
             are annotations.
         resources: schemas that references may point to, by URI. Those of the drafts themselves are known.
+        engine: what makes the masks. `"xgrammar"` (an extra) and `"outlines_core"` enforce less; a schema with more
+            is refused by name.
 
     Raises:
         ConfigError: an option is not one of these, or `schema` is neither a schema nor its text.
@@ -72,6 +78,7 @@ def json_schema(
     _require_one_of("format", format, "assert", "annotate")
     _require(whitespace in (None, "any"), "whitespace", whitespace, "None or 'any'")
     _require_one_of("additional_properties", additional_properties, "schema", "closed")
+    _require_one_of("engine", engine, *get_args(MaskEngine))
     _check_separators(separators)
     return JsonSchemaConstraint(
         _schema_text(schema),
@@ -85,6 +92,7 @@ def json_schema(
         closed=additional_properties == "closed",
         asserts_formats=format == "assert",
         resources_text=_resources_text(resources),
+        engine=engine,
     )
 
 
@@ -99,11 +107,12 @@ class JsonSchemaConstraint(Constraint):
     asserts_formats: bool
     resources_text: str
     """The documents that references may point to, by URI, as JSON text."""
+    engine: MaskEngine = "llguidance"
 
     @property
     def cache_key(self) -> str:
         """The schema and the options."""
-        options = [self.spelling.cache_key, self.closed, self.asserts_formats, self.resources_text]
+        options = [self.spelling.cache_key, self.closed, self.asserts_formats, self.resources_text, self.engine]
         return f"json_schema:{json.dumps(options)}{self.schema_text}"
 
     @property
@@ -141,9 +150,21 @@ class JsonSchemaConstraint(Constraint):
         """Bind to a vocabulary, or return what an earlier call bound."""
 
         def bind() -> CompiledConstraint:
+            if self.engine != "llguidance":
+                return self._compile_elsewhere(vocabulary)
             return _bound(self.choose_grammar(_compiler_for(vocabulary)), vocabulary)
 
         return compile_once(self.cache_key, vocabulary, bind)
+
+    def _compile_elsewhere(self, vocabulary: Vocabulary) -> CompiledConstraint:
+        """Bind to a vocabulary on another engine; the guard judges beside it as it does beside llguidance."""
+        from sureact.constraints.engines.outlines_core import compile_with_outlines_core
+        from sureact.constraints.engines.xgrammar import compile_with_xgrammar
+
+        prepared = self.prepare()
+        compile_schema = compile_with_xgrammar if self.engine == "xgrammar" else compile_with_outlines_core
+        compiled = compile_schema(prepared.normal.document, vocabulary, self.spelling)
+        return GuardedConstraint(compiled, prepared.guard(), vocabulary)
 
     def compile_uncached(self, vocabulary: Vocabulary) -> CompiledConstraint:
         """Bind to a vocabulary as if nothing had been compiled before, in this process or another."""
@@ -202,8 +223,6 @@ def _compiler_for(vocabulary: Vocabulary) -> Callable[[str], CompiledGrammar | s
 
 
 def _bound(chosen: ChosenGrammar[CompiledGrammar], vocabulary: Vocabulary) -> CompiledConstraint:
-    from sureact.constraints.guards.guarded_state import GuardedConstraint
-
     return chosen.compiled if chosen.guard is None else GuardedConstraint(chosen.compiled, chosen.guard, vocabulary)
 
 

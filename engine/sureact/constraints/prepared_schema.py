@@ -111,11 +111,22 @@ class PreparedSchema:
         """Return what judges beside a grammar; what an exact one would have shown when compiled is looked for now."""
         if candidate.is_exact and not self.spelling.ascii_only:
             return None
+        return self.guard(schema_text)
+
+    def guard(self, grammar_schema_text: str = "") -> JsonGuard:
+        """Return what judges beside a grammar that is not exact.
+
+        Args:
+            grammar_schema_text: the schema of the grammar; the regexes that stand in it were compiled with it.
+
+        Raises:
+            ConstraintCompileError: no value can satisfy the schema.
+            UnsupportedSchemaError: a regex that no automaton can test.
+        """
         if (fault := unsatisfiable(self.normal)) is not None:
             reason, place = fault
             raise ConstraintCompileError(f"No JSON value can satisfy the schema: {reason}, at {place or 'the root'}.")
-        # What stands in the grammar was compiled with it.
-        unseen = (pattern for pattern in patterns_of(self.normal) if json.dumps(pattern) not in schema_text)
+        unseen = (pattern for pattern in patterns_of(self.normal) if json.dumps(pattern) not in grammar_schema_text)
         check_patterns(unseen, self.source)
         return JsonGuard(self.normal, ascii_only=self.spelling.ascii_only)
 

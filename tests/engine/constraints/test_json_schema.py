@@ -150,6 +150,25 @@ def test_references_reach_the_resources_given(spells: Spells) -> None:
         constraint.parse("[-1]")
 
 
+@pytest.mark.parametrize("engine", ["outlines_core", "xgrammar"])
+def test_another_engine_is_used_when_asked_for_and_guarded_like_our_own(engine: Any, spells: Spells) -> None:
+    if engine == "xgrammar":
+        pytest.importorskip("xgrammar")
+    schema = {"type": "array", "items": {"type": "integer"}}
+    constraint = json_schema(schema, engine=engine, separators=(",", ":"))
+    assert spells(constraint, "[1,2]")
+    assert not spells(constraint, "[1,x]")
+    assert constraint.cache_key != json_schema(schema, separators=(",", ":")).cache_key
+
+
+def test_what_another_engine_would_drop_is_refused_by_name(vocabulary: Vocabulary) -> None:
+    with pytest.raises(UnsupportedSchemaError, match="outlines_core") as caught:
+        json_schema({"type": "integer", "minimum": 3}, engine="outlines_core", separators=(",", ":")).compile(
+            vocabulary
+        )
+    assert (caught.value.keyword, caught.value.pointer) == ("minimum", "/minimum")
+
+
 def test_a_reference_to_nothing_known_is_refused(vocabulary: Vocabulary) -> None:
     with pytest.raises(UnsupportedSchemaError) as caught:
         json_schema({"items": {"$ref": "https://example.test/length"}}).compile(vocabulary)
@@ -182,6 +201,7 @@ def test_a_dialect_of_its_own_is_judged_by_what_it_means(spells: Spells) -> None
         {"additional_properties": "open"},
         {"separators": (";", ":")},
         {"separators": (",", "")},
+        {"engine": "outlines"},
     ],
 )
 def test_an_option_that_is_not_served_is_refused_by_name(options: dict[str, Any]) -> None:
