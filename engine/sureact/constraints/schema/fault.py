@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sureact.constraints.regex import regex_fault
 from sureact.constraints.schema.keywords import Schema, map_subschemas
@@ -11,9 +11,10 @@ from sureact.constraints.schema.text_tests import pattern_error
 from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from sureact.constraints.schema.normal_form import NormalSchema
+
 
 def unsatisfiable_error(reason: str) -> ConstraintCompileError:
     """Turn llguidance's `reason` why no value can satisfy a schema into an error."""
@@ -41,34 +42,33 @@ def check_patterns(patterns: Iterable[str], schema: Schema) -> None:
 def patterns_of(normal: NormalSchema) -> set[str]:
     """Return every regex of a schema in normal form."""
     found: set[str] = set()
-    for _, part in _walk(normal.document):
-        if "pattern" in part:
-            found.add(part["pattern"])
-        found.update(part.get("patternProperties", ()))
+    pending: list[Schema] = [normal.root, *normal.definitions.values()]
+
+    def collect(child: Schema, _: tuple[str, ...]) -> Schema:
+        pending.append(child)
+        return child
+
+    for part in pending:
+        if isinstance(part, dict):
+            if "pattern" in part:
+                found.add(part["pattern"])
+            found.update(part.get("patternProperties", ()))
+            map_subschemas(part, collect)
     return found
 
 
 def _place_of(pattern: str, schema: Schema) -> tuple[str, str]:
-    """Return keyword and pointer of the outermost place that has `pattern`."""
-    for pointer, part in _walk(schema):
-        if part.get("pattern") == pattern:
-            return "pattern", child_pointer(pointer, "pattern")
-        if pattern in part.get("patternProperties", ()):
-            return "patternProperties", child_pointer(pointer, "patternProperties", pattern)
-    return "pattern", "another document"
-
-
-def _walk(schema: Schema) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every subschema that is an object, with its pointer, outermost first."""
-    pending: list[tuple[str, Schema]] = [("", schema)]
-    while pending:
-        pointer, part = pending.pop(0)
-        if isinstance(part, bool):
-            continue
-        yield pointer, part
-
-        def collect(child: Schema, path: tuple[str, ...], pointer: str = pointer) -> Schema:
-            pending.append((child_pointer(pointer, *path), child))
-            return child
-
-        map_subschemas(part, collect)
+    """Return keyword and pointer of the outermost place that has `pattern`; references may lead anywhere."""
+    pending: list[tuple[str, object]] = [("", schema)]
+    for pointer, part in pending:
+        if isinstance(part, dict):
+            members = cast("dict[str, Any]", part)
+            if members.get("pattern") == pattern:
+                return "pattern", child_pointer(pointer, "pattern")
+            if pattern in (members.get("patternProperties") or ()):
+                return "patternProperties", child_pointer(pointer, "patternProperties", pattern)
+            pending += [(child_pointer(pointer, key), value) for key, value in members.items()]
+        elif isinstance(part, list):
+            items = enumerate(cast("list[object]", part))
+            pending += [(child_pointer(pointer, str(index)), item) for index, item in items]
+    return "pattern", "a document that is referred to"

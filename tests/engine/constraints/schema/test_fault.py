@@ -13,6 +13,7 @@ from sureact.tokens.vocabulary import Vocabulary
         ({"items": {"pattern": "a(?=b)"}}, "pattern", "/items/pattern"),
         ({"properties": {"fine": {"pattern": "a"}, "p": {"pattern": r"(a)\1"}}}, "pattern", "/properties/p/pattern"),
         ({"not": {"pattern": r"(a)\1"}}, "pattern", "/not/pattern"),
+        ({"$ref": "#/types/0", "types": [{"pattern": "a(?=b)"}]}, "pattern", "/types/0/pattern"),
         ({"patternProperties": {"(?<=a)b": True}}, "patternProperties", "/patternProperties/(?<=a)b"),
     ],
 )
