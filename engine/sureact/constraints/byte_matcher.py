@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from sureact.constraints.llguidance_matcher import new_matcher
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,27 +37,21 @@ def byte_tokenizer() -> LLTokenizer:
 
 def grammar_error(grammar: str) -> str:
     """Return why llguidance refuses `grammar`, or the empty text."""
-    from llguidance import LLMatcher
-
-    return LLMatcher(byte_tokenizer(), grammar, log_level=0).get_error()
+    return new_matcher(byte_tokenizer(), grammar).get_error()
 
 
 def has_text(grammar: str) -> bool:
     """Whether a text can begin under `grammar`; True also when llguidance refuses the grammar."""
-    from llguidance import LLMatcher
-
-    matcher = LLMatcher(byte_tokenizer(), grammar, log_level=0)
+    matcher = new_matcher(byte_tokenizer(), grammar)
     matcher.compute_bitmask()
     return not matcher.get_error().startswith("NoExtension")
 
 
 def matches_grammar(grammar: str, text: str) -> bool:
     """Whether all of `text` matches; False also when llguidance refuses the grammar."""
-    from llguidance import LLMatcher
-
     try:
         tokens = list(text.encode())
     except UnicodeEncodeError:  # a lone surrogate is no text
         return False
-    matcher = LLMatcher(byte_tokenizer(), grammar, log_level=0)
+    matcher = new_matcher(byte_tokenizer(), grammar)
     return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()

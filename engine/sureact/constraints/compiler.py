@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sureact.constraints.constraint import Constraint
+from sureact.constraints.llguidance_matcher import new_matcher
 from sureact.constraints.llguidance_tokenizer import build_tokenizer, control_token_id
 from sureact.errors import ConstraintCompileError
 
@@ -145,12 +146,9 @@ def try_compile(
     Returns:
         The compiled grammar, or the text of the error.
     """
-    from llguidance import LLMatcher
-
     from sureact.constraints.llguidance_state import CompiledGrammar
 
-    # The constructor never raises: what it refuses is found in its error text.
-    matcher = LLMatcher(tokenizer_of(vocabulary), grammar_text, log_level=0)
+    matcher = new_matcher(tokenizer_of(vocabulary), grammar_text)
     if matcher.is_error():
         return matcher.get_error()
     names_others = bool(named_control_ids & vocabulary.unused_ids) or _NAMES_OTHERS.search(grammar_text) is not None

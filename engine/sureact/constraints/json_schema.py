@@ -15,7 +15,14 @@ from sureact.constraints.constraint import Constraint
 from sureact.constraints.grammar_store import MIN_SECONDS, load_grammar, save_grammar
 from sureact.constraints.guards.guarded_state import GuardedConstraint
 from sureact.constraints.prepared_schema import JsonSpelling, PreparedSchema, prepare_schema
-from sureact.constraints.schema.judge import UnexcludedJsonError, is_draft_known, json_validator, parse_json
+from sureact.constraints.schema.judge import (
+    UnexcludedJsonError,
+    first_fault,
+    is_draft_known,
+    json_validator,
+    parse_json,
+)
+from sureact.constraints.schema.schema_text import resources_text, schema_text
 from sureact.errors import ConfigError, ConstraintError, InternalError
 
 if TYPE_CHECKING:
@@ -71,7 +78,7 @@ def json_schema(
             is refused by name.
 
     Raises:
-        ConfigError: an option is not one of these, or `schema` is neither a schema nor its text.
+        ConfigError: an option is not one of these, or `schema` is neither a schema nor its text, or too large.
     """
     _require(isinstance(ensure_ascii, bool), "ensure_ascii", ensure_ascii, "True or False")  # pyright: ignore[reportUnnecessaryIsInstance]
     _require_one_of("key_order", key_order, "schema", "any")
@@ -81,7 +88,7 @@ def json_schema(
     _require_one_of("engine", engine, *get_args(MaskEngine))
     _check_separators(separators)
     return JsonSchemaConstraint(
-        _schema_text(schema),
+        schema_text(schema),
         JsonSpelling(
             item_separator=separators[0],
             key_separator=separators[1],
@@ -91,7 +98,7 @@ def json_schema(
         ),
         closed=additional_properties == "closed",
         asserts_formats=format == "assert",
-        resources_text=_resources_text(resources),
+        resources_text=resources_text(resources),
         engine=engine,
     )
 
@@ -198,7 +205,7 @@ class JsonSchemaConstraint(Constraint):
         try:
             value = parse_json(text)
             # The first error, not best_match: it is enough to condemn, and there should be none.
-            fault = next(self.faults(value), None)
+            fault = next(filter(None, (first_fault(judge, value) for judge in _judges(self))), None)
         except (UnexcludedJsonError, RecursionError) as error:
             raise ConstraintError(f"The finished text {text!r} is no value: {error}.") from error
         except ValueError as error:
@@ -242,28 +249,6 @@ def _judges(constraint: JsonSchemaConstraint) -> tuple[Validator, ...]:
         normal = constraint.prepare().normal
         judges.append(json_validator(normal.document, check_formats=constraint.asserts_formats))
     return tuple(judges)
-
-
-def _schema_text(schema: object) -> str:
-    if isinstance(schema, str):
-        try:
-            schema = parse_json(schema)
-        except ValueError as error:
-            raise ConfigError(f"The schema text is not JSON: {error}.") from error
-    if not isinstance(schema, bool | Mapping):
-        raise ConfigError(f"The schema is {type(schema).__name__}; it must be a mapping, a boolean, or JSON text.")
-    return _json_text("The schema", schema if isinstance(schema, bool) else dict(cast("Mapping[str, Any]", schema)))
-
-
-def _resources_text(resources: Mapping[str, Any] | None) -> str:
-    return _json_text("resources", dict(resources or {}))
-
-
-def _json_text(what: str, value: object) -> str:
-    try:
-        return json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{what} is not JSON: {error}.") from error
 
 
 def _check_separators(separators: tuple[str, str]) -> None:

@@ -1,8 +1,10 @@
-"""References that come back to where they started without going down into a value: no validator would ever finish."""
+"""References that lead to one another without going down into a value: in a circle, so that no validator would ever
+finish, or in a chain that is longer than it can follow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sureact.constraints.schema.keywords import Schema
 
@@ -12,7 +14,22 @@ _SINGLES = ("not", "if", "then", "else")
 
 def find_in_place_cycle(definitions: Mapping[str, Schema]) -> str | None:
     """Return the name of a definition that applies to a value only if it applies to it; None if there is none."""
-    finished: set[str] = set()
+    return next((name for name, length in _chain_lengths(definitions) if length is None), None)
+
+
+def find_long_chain(definitions: Mapping[str, Schema], max_length: int) -> str | None:
+    """Return the name of a definition that leads through more than `max_length` others; None if there is none.
+
+    Args:
+        definitions: none of which applies to a value only if it applies to it.
+        max_length: how many definitions may lie, one behind the other, on the way to what is asked of a value.
+    """
+    return next((name for name, length in _chain_lengths(definitions) if length and length > max_length), None)
+
+
+def _chain_lengths(definitions: Mapping[str, Schema]) -> Iterator[tuple[str, int | None]]:
+    """Yield how many definitions each leads through, itself included; None, and then no other, for one in a cycle."""
+    finished: dict[str, int] = {}
     for start in definitions:
         # The names on the way from `start`, each with those it still has to be followed to.
         pending: list[tuple[str, list[str]]] = [(start, in_place_references(definitions[start]))]
@@ -20,17 +37,19 @@ def find_in_place_cycle(definitions: Mapping[str, Schema]) -> str | None:
         while pending:
             name, followers = pending[-1]
             if not followers:
-                finished.add(name)
+                behind = in_place_references(definitions[name])
+                finished[name] = 1 + max((finished[other] for other in behind), default=0)
+                yield name, finished[name]
                 on_the_way.discard(name)
                 pending.pop()
                 continue
             follower = followers.pop()
             if follower in on_the_way:
-                return follower
+                yield follower, None
+                return
             if follower not in finished:
                 on_the_way.add(follower)
                 pending.append((follower, in_place_references(definitions[follower])))
-    return None
 
 
 def in_place_references(schema: Schema) -> list[str]:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from contextvars import ContextVar
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from sureact.constraints.deep_stack import call_on_deep_stack
 from sureact.constraints.schema.keywords import ASSERTED_FORMATS, Schema
 from sureact.constraints.schema.nullable import with_null
 from sureact.constraints.schema.text_tests import pattern_matches
@@ -18,8 +21,20 @@ from sureact.constraints.schema.text_tests import pattern_matches
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
     from referencing.jsonschema import SchemaRegistry
+
+_Judged: TypeAlias = "dict[tuple[int, int], tuple[object, ValidationError | None]]"
+
+_JUDGED: ContextVar[_Judged] = ContextVar("_JUDGED")
+"""What each `$ref` said of each part of the value that is judged now, by their identities. The parts are held, so that
+no other value takes their identity."""
+
+_DYNAMIC = re.compile(r'"\$(?:dynamicRef|recursiveRef|ref": "https?://json-schema\.org/)')
+
+_DEEP_STACK_BYTES = 256 << 20
+"""It takes a dozen calls to judge one level, and less than a thousand levels are read."""
 
 
 class UnexcludedJsonError(ValueError):
@@ -91,9 +106,11 @@ def json_validator(schema: Schema, *, check_formats: bool, resources: Mapping[st
     from jsonschema.validators import Draft202012Validator, extend, validator_for
 
     draft = validator_for(schema, default=Draft202012Validator)
+    judge_reference = draft.VALIDATORS["$ref"]
     judge = extend(
         draft,
         {
+            "$ref": judge_reference if _depends_on_scope(schema, resources) else _judged_once(judge_reference),
             "pattern": _pattern,
             "patternProperties": _pattern_properties,
             "additionalProperties": _additional_properties,
@@ -106,6 +123,52 @@ def json_validator(schema: Schema, *, check_formats: bool, resources: Mapping[st
         known = Draft202012Validator.FORMAT_CHECKER.checkers
         formats.checkers = {name: known[name] for name in ASSERTED_FORMATS}
     return judge(with_null(schema), format_checker=formats, registry=_registry(resources or {}, draft))
+
+
+def first_fault(judge: Validator, value: object) -> ValidationError | None:
+    """Return what is wrong with a value, or the first of several such things; None where it is valid.
+
+    However often references lead to the same schema for the same part of the value, it is judged once; however deeply
+    the value is nested that `parse_json` returns, it is judged.
+    """
+
+    def search() -> ValidationError | None:
+        token = _JUDGED.set({})
+        try:
+            return next(judge.iter_errors(value), None)  # pyright: ignore[reportArgumentType]  any JSON value
+        finally:
+            _JUDGED.reset(token)
+
+    try:
+        return search()
+    except RecursionError:
+        return call_on_deep_stack(search, stack_bytes=_DEEP_STACK_BYTES)
+
+
+def _judged_once(judge_reference: Any) -> Any:
+    """Let a reference judge a part of the value once, as many references may lead to the same schema."""
+
+    def check(validator: Validator, reference: str, instance: object, schema: object) -> Iterator[ValidationError]:
+        judged = _JUDGED.get(None)
+        key = (id(schema), id(instance))
+        if judged is not None and key in judged:
+            fault = judged[key][1]
+            if fault is not None:
+                yield type(fault)(fault.message)
+            return
+        for fault in judge_reference(validator, reference, instance, schema):
+            if judged is not None:
+                judged.setdefault(key, (instance, fault))
+            yield fault
+        if judged is not None:
+            judged.setdefault(key, (instance, None))
+
+    return check
+
+
+def _depends_on_scope(schema: Schema, resources: Mapping[str, Schema] | None) -> bool:
+    """Whether what a reference leads to may depend on the way to it; metaschemas are written so."""
+    return _DYNAMIC.search(json.dumps([schema, dict(resources or {})])) is not None
 
 
 def _registry(resources: Mapping[str, Schema], draft: type[Validator]) -> SchemaRegistry:

@@ -1,4 +1,4 @@
-"""What each JSON-schema keyword means to a grammar: where its subschemas are, and whether it can be enforced."""
+"""The keywords of JSON schemas: where their subschemas are, and which of them constrain values."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ SINGLE_SCHEMAS = frozenset(
 IDENTIFIERS = frozenset({"$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 """Keywords that name a schema and constrain nothing."""
 
-ENFORCED = (
-    SCHEMA_LISTS
-    | IDENTIFIERS
-    | {"properties", "patternProperties", "additionalProperties", "items", "additionalItems", "$defs", "definitions"}
-    | {"$ref", "type", "enum", "const", "format", "pattern", "minLength", "maxLength"}
+CONSTRAINTS = (
+    SCHEMA_MAPS
+    | SCHEMA_LISTS
+    | SINGLE_SCHEMAS
+    | {"$ref", "$dynamicRef", "$recursiveRef", "type", "enum", "const", "format", "pattern", "minLength", "maxLength"}
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
-    | {"minItems", "maxItems", "required", "minProperties", "maxProperties"}
+    | {"minItems", "maxItems", "uniqueItems", "minContains", "maxContains"}
+    | {"required", "minProperties", "maxProperties", "dependentRequired"}
 )
-"""Keywords that a grammar can hold."""
+"""Keywords that say which values are valid."""
 
 ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment"}
@@ -42,57 +43,17 @@ ANNOTATIONS = frozenset(
 )
 """Keywords that tell a reader something and leave every value as valid as before; the last three are OpenAPI's."""
 
-NOT_ENFORCED = frozenset(
-    {"not", "if", "then", "else", "uniqueItems", "contains", "minContains", "maxContains", "propertyNames"}
-    | {"dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties", "unevaluatedItems"}
-    | {"$dynamicRef", "$recursiveRef"}
+ASSERTED_FORMATS = frozenset(
+    {"date", "time", "date-time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6"}
+    | {"uri", "uri-reference", "uri-template", "iri", "iri-reference", "uuid"}
+    | {"json-pointer", "relative-json-pointer", "regex"}
 )
-"""Keywords that llguidance 1.9 has no grammar for."""
-
-GRAMMAR_FORMATS = frozenset(
-    {"date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"}
-)
-"""Formats that a grammar can hold."""
-
-ASSERTED_FORMATS = GRAMMAR_FORMATS | {
-    "idn-email",
-    "idn-hostname",
-    "iri",
-    "iri-reference",
-    "json-pointer",
-    "regex",
-    "relative-json-pointer",
-    "uri-reference",
-    "uri-template",
-}
 """Formats that are enforced, in schemas of every draft; every other `format` is an annotation."""
 
 
 def is_annotation(keyword: str) -> bool:
     """Whether a keyword constrains nothing; anything that starts with `x-` does not."""
     return keyword in ANNOTATIONS or keyword.startswith("x-")
-
-
-def is_vacuous(keyword: str, schema: dict[str, Any]) -> bool:
-    """Whether a keyword that cannot be enforced asks for nothing here, such as `uniqueItems: false`."""
-    value = schema[keyword]
-    match keyword:
-        case "uniqueItems" | "not":
-            return value is False
-        case "unevaluatedProperties" | "unevaluatedItems":
-            return value is True or value == {}
-        case "propertyNames":
-            return value is True or value in ({}, {"type": "string"})
-        case "dependentRequired" | "dependentSchemas" | "dependencies":
-            return value == {}
-        case "minContains" | "maxContains":
-            return "contains" not in schema
-        case "if":
-            return "then" not in schema and "else" not in schema
-        case "then" | "else":
-            return "if" not in schema
-        case _:
-            return False
 
 
 def map_subschemas(schema: dict[str, Any], transform: Transform) -> dict[str, Any]:

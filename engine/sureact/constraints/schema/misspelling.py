@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from sureact.constraints.schema.keywords import ENFORCED, IDENTIFIERS, NOT_ENFORCED
+from sureact.constraints.schema.keywords import CONSTRAINTS
 
-_CONSTRAINTS = (ENFORCED | NOT_ENFORCED | {"nullable"}) - IDENTIFIERS
+_CONSTRAINTS = CONSTRAINTS | {"nullable"}
 
 
 def meant_keyword(keyword: str) -> str | None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sureact.constraints.schema.dialect import Dialect
-from sureact.constraints.schema.in_place_cycles import find_in_place_cycle
+from sureact.constraints.schema.in_place_cycles import find_in_place_cycle, find_long_chain
 from sureact.constraints.schema.keyword_readers import readers_of
-from sureact.constraints.schema.keywords import ASSERTED_FORMATS, Schema
+from sureact.constraints.schema.keywords import ASSERTED_FORMATS, MAX_DEPTH, Schema
 from sureact.constraints.schema.references import Library, Resource, Target
 from sureact.constraints.schema.schema_node import Context, SchemaNode, Scope
 from sureact.errors import ConstraintCompileError
@@ -96,6 +96,11 @@ class Normalizer:
             raise ConstraintCompileError(
                 f"The schema at {places[name] or 'the root'} never terminates: its references come back to it without "
                 "going down into a property or an item. Remove one of them."
+            )
+        if len(definitions) > MAX_DEPTH and (name := find_long_chain(definitions, MAX_DEPTH)) is not None:
+            raise ConstraintCompileError(
+                f"The schema at {places[name] or 'the root'} refers to another, that to a third, and so on through more "
+                f"than {MAX_DEPTH} schemas for one value. Refer to the last ones directly."
             )
         return NormalSchema(root, definitions)
 

@@ -11,8 +11,20 @@ def with_null(schema: Schema) -> Schema:
     """Return `schema` with every `nullable: true` written as a union with null."""
     if isinstance(schema, bool):
         return schema
-    plain = map_subschemas(schema, lambda child, _: with_null(child))
-    return _null_allowed(plain) if plain.pop("nullable", False) is True else plain
+    written: dict[str, Any] = {}
+    pending = [(schema, written)]
+
+    def begin(child: Schema, _: tuple[str, ...]) -> Schema:
+        if isinstance(child, bool):
+            return child
+        pending.append((child, {}))
+        return pending[-1][1]
+
+    while pending:
+        source, target = pending.pop()
+        plain = map_subschemas(source, begin)
+        target.update(_null_allowed(plain) if plain.pop("nullable", False) is True else plain)
+    return written
 
 
 def _null_allowed(schema: dict[str, Any]) -> dict[str, Any]:
