@@ -100,6 +100,7 @@ class PreparedSchema:
                 return ChosenGrammar(candidate, schema, compiled, self._guard_beside(candidate, schema_text))
             reason = compiled
             if proves_unsatisfiable(reason):
+                self._check_satisfiable()  # which knows the words of the schema, and not those of its grammar
                 raise unsatisfiable_error(reason)
         raise InternalError(f"Not even the grammar of any JSON compiles: {reason.strip()}")
 
@@ -123,12 +124,15 @@ class PreparedSchema:
             ConstraintCompileError: no value can satisfy the schema.
             UnsupportedSchemaError: a regex that no automaton can test.
         """
-        if (fault := unsatisfiable(self.normal)) is not None:
-            reason, place = fault
-            raise ConstraintCompileError(f"No JSON value can satisfy the schema: {reason}, at {place or 'the root'}.")
+        self._check_satisfiable()
         unseen = (pattern for pattern in patterns_of(self.normal) if json.dumps(pattern) not in grammar_schema_text)
         check_patterns(unseen, self.source)
         return JsonGuard(self.normal, ascii_only=self.spelling.ascii_only)
+
+    def _check_satisfiable(self) -> None:
+        if (fault := unsatisfiable(self.normal)) is not None:
+            reason, place = fault
+            raise ConstraintCompileError(f"No JSON value can satisfy the schema: {reason}, at {place or 'the root'}.")
 
 
 def prepare_schema(
