@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _BYTES_PER_PYTHON_CALL = 8 << 10
+_MAX_PYTHON_CALLS = 1_000_000
 _SETTINGS = threading.Lock()
 """Held while a thread is started: the size of its stack is set for the whole process."""
 
@@ -44,11 +45,11 @@ def call_on_deep_stack(function: Callable[[], _T], *, stack_bytes: int) -> _T:
         limit, size = sys.getrecursionlimit(), threading.stack_size(stack_bytes)
         thread = threading.Thread(target=run, name="sureact-deep-stack")
         try:
-            sys.setrecursionlimit(max(limit, stack_bytes // _BYTES_PER_PYTHON_CALL))
+            sys.setrecursionlimit(max(limit, min(stack_bytes // _BYTES_PER_PYTHON_CALL, _MAX_PYTHON_CALLS)))
             thread.start()
             thread.join()
         except RuntimeError as error:
-            raise OutOfMemoryError(f"No thread with a stack of {stack_bytes >> 20} MiB can be started.") from error
+            raise OutOfMemoryError(f"No thread with a stack of {stack_bytes >> 20:,} MiB can be started.") from error
         finally:
             threading.stack_size(size)
             sys.setrecursionlimit(limit)

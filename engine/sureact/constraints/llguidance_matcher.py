@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 _MAX_ITEMS_IN_ROW = 100_000
-"""Alternatives at one point of the text. llguidance's own limit of 2,000 would end the text there, not the compiling."""
+"""Alternatives at one point. Beyond llguidance's own limit of 2,000 a grammar compiles, and its text cannot go on."""
 _MAX_REFERENCES = 40
 """llguidance 1.9 follows references by recursion, and a stack that overflows ends the process: some systems give a
 thread half a megabyte."""

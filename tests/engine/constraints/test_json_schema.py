@@ -105,7 +105,7 @@ def test_json_that_stands_for_no_value_is_not_generated_and_not_parsed(
 
 @pytest.mark.parametrize(
     ("schema", "text", "said"),
-    [({"type": "integer"}, "9" * 5000, "5,000 characters"), (RECURSIVE, "[" * 400 + "]" * 400, "recursion")],
+    [({"type": "integer"}, "9" * 5000, "5,000 characters"), (RECURSIVE, "[" * 5000 + "]" * 5000, "deeper")],
     ids=["a long integer", "deep nesting"],
 )
 def test_values_that_python_cannot_read_are_told_with_their_reason(

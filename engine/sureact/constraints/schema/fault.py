@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from sureact.constraints.schema.normal_form import NormalSchema
 
+_MAX_PATTERNS = 2_000
+"""Each is compiled when the schema is, and tested in turn; the most that a public schema has are some hundred."""
+
 
 def unsatisfiable_error(reason: str) -> ConstraintCompileError:
     """Turn llguidance's `reason` why no value can satisfy a schema into an error."""
@@ -30,9 +33,15 @@ def check_patterns(patterns: Iterable[str], schema: Schema) -> None:
         schema: where they stand.
 
     Raises:
-        UnsupportedSchemaError: one of them needs more than a finite automaton.
+        UnsupportedSchemaError: one of them needs more than a finite automaton, or they are too many.
     """
-    for pattern in patterns:
+    for index, pattern in enumerate(patterns):
+        if index == _MAX_PATTERNS:
+            keyword, place = _place_of(pattern, schema)
+            message = (
+                f"The regex {pattern!r} at {place} is one too many: {_MAX_PATTERNS:,} can be tested beside a grammar."
+            )
+            raise UnsupportedSchemaError(message, keyword=keyword, pointer=place)
         if error := pattern_error(pattern):
             keyword, place = _place_of(pattern, schema)
             message = f"The regex {pattern!r} at {place} cannot be used: {regex_fault(error)}"

@@ -1,5 +1,6 @@
-"""References that lead to one another without going down into a value: in a circle, so that no validator would ever
-finish, or in a chain that is longer than it can follow.
+"""References that lead to one another without going down into a value: in a circle, or in a chain without end in sight.
+
+In a circle no validator would ever finish.
 """
 
 from __future__ import annotations

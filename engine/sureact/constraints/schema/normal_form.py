@@ -99,8 +99,8 @@ class Normalizer:
             )
         if len(definitions) > MAX_DEPTH and (name := find_long_chain(definitions, MAX_DEPTH)) is not None:
             raise ConstraintCompileError(
-                f"The schema at {places[name] or 'the root'} refers to another, that to a third, and so on through more "
-                f"than {MAX_DEPTH} schemas for one value. Refer to the last ones directly."
+                f"The schema at {places[name] or 'the root'} leads through more than {MAX_DEPTH} references, each to a "
+                "schema that holds the next, to what it asks of a value. Refer to the last ones directly."
             )
         return NormalSchema(root, definitions)
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from sureact.constraints.schema.grammar_writer import GrammarWriter, Node
     from sureact.constraints.schema.keywords import Schema
 
+_MAX_NAME_PATTERNS = 128
+"""llguidance 1.9 compares them with each other, in time that grows with their cube: 160 take half a second."""
+
 
 def _write_properties(writer: GrammarWriter, node: Node, keyword: str, properties: dict[str, Schema]) -> None:
     written: dict[str, Schema] = {}
@@ -33,7 +36,7 @@ def _write_pattern_properties(writer: GrammarWriter, node: Node, keyword: str, p
             _open(writer, node)
         else:
             written[translated] = writer.subschema(child, node.depth, may_be_open=node.may_be_open)
-    if "overlaps" in writer.omitted and len(written) > 1:
+    if len(written) > (1 if "overlaps" in writer.omitted else _MAX_NAME_PATTERNS):
         written = {"|".join(f"({pattern})" for pattern in written): _union(list(written.values()))}
     node.written[keyword] = written
 

@@ -12,6 +12,8 @@ from typing import Any, cast
 _MAX_EXACT_INTEGER = 2**53
 """llguidance reads numbers as doubles; larger integers would be rounded."""
 _MAX_COEFFICIENT = 2**32 - 1
+_MAX_REMAINDERS = 100_000
+"""A regex for the multiples of a number has a state per remainder; a million take four seconds and 300 MB."""
 _MAX_REPEATS = 2**32 - 1
 _MAX_PLACES = 10
 _REGEX_SYNTAX = re.compile(r"[\\.+*?()|\[\]{}^$/]")
@@ -57,15 +59,26 @@ def multiple_of(divisor: float) -> float | None:
 
     With two decimals or more, it counts by digits, and misses 2.5 among the multiples of 0.25.
     """
+    if divisor > _MAX_COEFFICIENT:
+        return None
     exact = Fraction(str(divisor))
     places = next((places for places in range(_MAX_PLACES) if (exact * 10**places).denominator == 1), None)
     if places is None:
         return None
     coefficient = exact.numerator * 10**places // exact.denominator
+    if _without_tens(coefficient) > _MAX_REMAINDERS:
+        return None
     if (places <= 1 or coefficient in (1, 2, 5)) and _is_read_right(divisor):
         return divisor
     step = (5 if coefficient % 5 == 0 else 2 if coefficient % 2 == 0 else 1) / 10**places
     return step if places and _is_read_right(step) else None
+
+
+def _without_tens(number: int) -> int:
+    """Divide by ten as often as it goes: trailing zeros are told without remainders."""
+    while number % 10 == 0:
+        number //= 10
+    return number
 
 
 def _is_read_right(divisor: float) -> bool:

@@ -25,9 +25,17 @@ if TYPE_CHECKING:
 
 _COUNTED_GROUP = re.compile(r"\)\{[0-9]*,?[0-9]{2,}")
 _MAX_LENGTH_BESIDE_COUNTS = 100
+_MAX_COMPOUND_CONSTANTS = 4_000
+"""Objects and arrays among the constants; ten thousand are more symbols than llguidance 1.9 counts."""
 
 
 def _write_enum(writer: GrammarWriter, node: Node, keyword: str, values: list[Any]) -> None:
+    scalars = [value for value in values if not isinstance(value, dict | list)]
+    if len(values) - len(scalars) > _MAX_COMPOUND_CONSTANTS:
+        writer.is_exact = False
+        nested: Schema = {"type": ["array", "object"]}
+        node.extras.append({"anyOf": [{"enum": scalars}, nested]} if scalars else nested)
+        return
     others = [value for value in values if not _is_simple(writer, value)]
     if not others:
         node.written[keyword] = values

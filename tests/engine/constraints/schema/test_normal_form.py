@@ -323,7 +323,7 @@ def test_two_hundred_levels_are_read_and_ten_thousand_refused() -> None:
 
 
 def test_long_chains_of_references_are_followed() -> None:
-    chain = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(5000)}
+    chain = {f"d{number}": {"items": {"$ref": f"#/$defs/d{number + 1}"}} for number in range(5000)}
     normal = normalize({"$ref": "#/$defs/d0", "$defs": {**chain, "d5000": {"type": "null"}}})
     assert len(normal.definitions) == 5001
 
