@@ -106,7 +106,8 @@ class _Search:
             return fault
         most = num_values(items) if "uniqueItems" in schema else None
         if most is not None and least > len(prefix) + most:
-            return f"there are {most} different items for {least} places", child_pointer(place, "uniqueItems")
+            why = f"minItems is {least}, and unique items are at most {len(prefix) + most}"
+            return why, child_pointer(place, "uniqueItems")
         return None
 
     def _fault_of_object(self, schema: dict[str, Any], place: str, depth: int) -> Fault | None:
