@@ -5,8 +5,8 @@ from sureact.constraints.schema.keywords import Schema
 from sureact.errors import ConstraintCompileError, InternalError, UnsupportedSchemaError
 
 
-def prepared(schema: Schema, **spelling: bool) -> PreparedSchema:
-    return prepare_schema(schema, JsonSpelling(**spelling), closed=False, asserts_formats=True, resources={})
+def prepared(schema: Schema, *, ascii_only: bool = False) -> PreparedSchema:
+    return prepare_schema(schema, JsonSpelling(ascii_only=ascii_only), closed=False, asserts_formats=True, resources={})
 
 
 CLOSED = {"properties": {"a": {"type": "string"}}, "additionalProperties": False, "type": "object"}

@@ -5,7 +5,7 @@ import pytest
 from sureact.constraints.schema.keywords import Schema
 from sureact.constraints.schema.reduction import merged_into_one, recursive_names, skeleton, without_recursion
 
-NODE: Schema = {"$ref": "#/$defs/node"}
+NODE: dict[str, Any] = {"$ref": "#/$defs/node"}
 
 
 def test_definitions_that_contain_themselves_are_found() -> None:
