@@ -18,17 +18,19 @@ _STACK_BYTES_PER_REFERENCE = 64 << 10
 _MAX_STACK_BYTES = 1 << 30
 
 
-def new_matcher(tokenizer: LLTokenizer, grammar_text: str) -> LLMatcher:
+def new_matcher(tokenizer: LLTokenizer, grammar_text: str, *, lexer_fuel: int | None = None) -> LLMatcher:
     """Compile a grammar. What llguidance refuses is found in the matcher's error text, as nothing is raised.
 
     Args:
         tokenizer: of the vocabulary to compile for.
         grammar_text: Lark, or the JSON text that `LLMatcher.grammar_from_json_schema` returns.
+        lexer_fuel: what its regexes may take, from compiling until the first mask is computed; 50,000 are a
+            millisecond.
     """
     from llguidance import LLMatcher, LLParserLimits
 
     def build() -> LLMatcher:
-        limits = LLParserLimits(max_items_in_row=_MAX_ITEMS_IN_ROW)
+        limits = LLParserLimits(max_items_in_row=_MAX_ITEMS_IN_ROW, initial_lexer_fuel=lexer_fuel)
         return LLMatcher(tokenizer, grammar_text, log_level=0, limits=limits)
 
     num_references = grammar_text.count("$ref")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sureact.constraints.guards.json_guard import JsonGuard
@@ -18,7 +17,7 @@ from sureact.constraints.schema.unsatisfiability import unsatisfiable
 from sureact.errors import ConstraintCompileError, InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from sureact.constraints.schema.grammar_schema import GrammarSchema
     from sureact.constraints.schema.keywords import Schema
@@ -91,8 +90,10 @@ class PreparedSchema:
             ConstraintCompileError: no value can satisfy the schema.
             UnsupportedSchemaError: a regex that no automaton can test.
         """
-        reason = "no grammar"
-        for candidate in chain([] if known is None else [known], self._candidates()):
+        candidates = self._candidates()
+        candidate: GrammarSchema | None = known or next(candidates)
+        reason = ""
+        while candidate is not None:
             schema = {**candidate.schema, "x-guidance": self.spelling.grammar_options}
             schema_text = json.dumps(schema)
             compiled = try_compile(_grammar_text(schema_text))
@@ -102,15 +103,18 @@ class PreparedSchema:
             if proves_unsatisfiable(reason):
                 self._check_satisfiable()  # which knows the words of the schema, and not those of its grammar
                 raise unsatisfiable_error(reason)
+            candidate = next(candidates) if candidate is known else _next_after(reason, candidates)
         raise InternalError(f"Not even the grammar of any JSON compiles: {reason.strip()}")
 
-    def _candidates(self) -> Iterator[GrammarSchema]:
+    def _candidates(self) -> Generator[GrammarSchema, str | None]:
         key_order = "any" if self.spelling.any_key_order else "schema"
         return grammar_schemas(self.normal, key_order=key_order, ensure_ascii=self.spelling.ascii_only)
 
     def _guard_beside(self, candidate: GrammarSchema, schema_text: str) -> JsonGuard | None:
         """Return what judges beside a grammar; what an exact one would have shown when compiled is looked for now."""
         if candidate.is_exact and not self.spelling.ascii_only:
+            if self.normal.definitions:
+                self._check_satisfiable()  # a grammar of values without end compiles
             return None
         return self.guard(schema_text)
 
@@ -160,6 +164,14 @@ def prepare_schema(
     if closed:
         normal = close_objects(normal)
     return PreparedSchema(schema, normal, spelling)
+
+
+def _next_after(reason: str, candidates: Generator[GrammarSchema, str | None]) -> GrammarSchema | None:
+    """Return the grammar to try when the last one was refused for `reason`; None when that was the last of all."""
+    try:
+        return candidates.send(reason)
+    except StopIteration:
+        return None
 
 
 def _grammar_text(schema_text: str) -> str:

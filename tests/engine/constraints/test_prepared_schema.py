@@ -71,3 +71,23 @@ def test_spellings_share_a_key_only_when_equal() -> None:
         for free in (True, False)
     }
     assert len(keys) == 8
+
+
+def test_values_that_never_end_are_refused_though_their_grammar_compiles() -> None:
+    node = {"type": "array", "items": {"$ref": "#/$defs/node"}, "minItems": 1}
+    with pytest.raises(ConstraintCompileError, match="without end"):
+        prepared({"$ref": "#/$defs/node", "$defs": {"node": node}}).first_that_compiles(lambda _: True)
+
+
+def test_the_reason_of_a_refusal_says_which_grammar_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What took long to be refused is not compiled again to learn why."""
+    monkeypatch.delattr("sureact.constraints.schema.leeway.compile_error")
+    many = {
+        "type": "object",
+        "minProperties": 1,
+        "properties": {"a": {"type": "string"}},
+        "additionalProperties": False,
+    }
+    reasons = iter(["min/maxProperties cannot be combined", "schema too large", "for another reason"])
+    chosen = prepared(many).first_that_compiles(lambda _: next(reasons, True))
+    assert chosen.guard is not None

@@ -10,7 +10,7 @@ from sureact.constraints.schema.grammar_writer import GrammarWriter
 from sureact.constraints.schema.leeway import Leeway
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from sureact.constraints.schema.normal_form import NormalSchema
 
@@ -27,11 +27,12 @@ class GrammarSchema:
 
 def grammar_schemas(
     normal: NormalSchema, *, key_order: Literal["schema", "any"], ensure_ascii: bool
-) -> Iterator[GrammarSchema]:
+) -> Generator[GrammarSchema, str | None]:
     """Yield schemas for llguidance, the tightest first, for the caller to take the first that compiles.
 
     None forbids a text that is valid with its keys in declared order (`"schema"`), or in any. The next one is made only
-    when asked for, and depends on why the one before failed; if that reason `proves_unsatisfiable`, no other can help.
+    when asked for, and depends on why the one before failed, which is found out if it is not sent; if that reason
+    `proves_unsatisfiable`, no other can help.
     The last allows any JSON.
 
     Args:
@@ -47,6 +48,6 @@ def grammar_schemas(
     while leeway is not None:
         writer = GrammarWriter(normal, leeway, any_order=any_order, ensure_ascii=ensure_ascii)
         schema = writer.write()
-        yield GrammarSchema(schema, writer.is_exact)
-        leeway = leeway.after(schema)
+        reason = yield GrammarSchema(schema, writer.is_exact)
+        leeway = leeway.after(schema, reason)
     yield GrammarSchema({}, is_exact=False)

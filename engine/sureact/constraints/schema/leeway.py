@@ -47,9 +47,14 @@ class Leeway:
         """Whether what is left out may declare keys that come before those that are left."""
         return not self.omitted.isdisjoint(_DECLARING)
 
-    def after(self, schema: dict[str, Any]) -> Leeway | None:
-        """Return the leeway to try when llguidance refused a schema written with this one; None: no other is left."""
-        reason = compile_error(schema)
+    def after(self, schema: dict[str, Any], reason: str | None = None) -> Leeway | None:
+        """Return the leeway to try when llguidance refused a schema written with this one; None: no other is left.
+
+        Args:
+            schema: as it was written.
+            reason: of llguidance; None to find it out.
+        """
+        reason = compile_error(schema) if reason is None else reason
         empty = _EMPTY_DEFINITION.search(reason)
         if empty and empty[1] not in self.empty_definitions:
             return replace(self, empty_definitions=self.empty_definitions | {empty[1]})

@@ -6,13 +6,17 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from sureact.constraints.llguidance_matcher import new_matcher
 from sureact.constraints.schema.ecma_pattern import pattern_parts
+from sureact.errors import ConstraintStateError
 
 if TYPE_CHECKING:
     from jsonschema import FormatChecker
     from llguidance import LLMatcher
 
 _MAX_CACHED_LEN = 256
+_LEXER_FUEL = 20_000_000
+"""Twenty times that of a grammar: here no mask is computed on the way, which would give new fuel."""
 _QUOTE = [ord('"')]
 
 
@@ -64,7 +68,11 @@ class PatternReader:
 
 
 def _reads(matcher: LLMatcher, tokens: list[int]) -> bool:
-    return matcher.try_consume_tokens(tokens) == len(tokens)
+    num_read = matcher.try_consume_tokens(tokens)
+    if matcher.is_error():  # it is no mismatch then: nobody knows
+        reason = matcher.get_error().split("\n")[0]
+        raise ConstraintStateError(f"A regex of the schema takes too much to be tested on this text: {reason}.")
+    return num_read == len(tokens)
 
 
 def pattern_error(pattern: str) -> str:
@@ -91,8 +99,8 @@ def _matcher(pattern: str) -> LLMatcher:
 
     from sureact.constraints.byte_matcher import byte_tokenizer
 
-    schema = {"type": "string", "pattern": pattern}
-    return LLMatcher(byte_tokenizer(), LLMatcher.grammar_from_json_schema(schema), log_level=0)
+    grammar = LLMatcher.grammar_from_json_schema({"type": "string", "pattern": pattern})
+    return new_matcher(byte_tokenizer(), grammar, lexer_fuel=_LEXER_FUEL)
 
 
 @lru_cache(maxsize=1)

@@ -50,3 +50,9 @@ def test_the_last_leeway_is_followed_by_none() -> None:
     assert count == 3
     assert not Leeway(frozenset({"counts"})).loses_key_order
     assert Leeway(frozenset({"merging"})).loses_key_order
+
+
+def test_a_reason_that_is_known_is_not_found_out_again() -> None:
+    leeway = Leeway().after({}, "Unsupported: schema too large")
+    assert leeway is not None
+    assert leeway.omitted == {"unions"}

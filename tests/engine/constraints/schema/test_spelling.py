@@ -97,3 +97,13 @@ def test_patterns_of_ascii_alone(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["a", "^a", "a$", "^.$", "^[^a]$", r"^\S$", "^é$", "^a|b$", r"^(?i:k)$", r"^a\$"])
 def test_patterns_that_may_match_more_than_ascii(pattern: str) -> None:
     assert not is_ascii_pattern(pattern)
+
+
+@pytest.mark.parametrize("divisor", [1_000_003, 2**31 - 1, 10**400, 1e300])
+def test_divisors_with_too_many_remainders_are_not_written(divisor: float) -> None:
+    assert multiple_of(divisor) is None
+
+
+@pytest.mark.parametrize("divisor", [10_007, 1_000_000, 700_000_000])
+def test_trailing_zeros_of_divisors_cost_nothing(divisor: int) -> None:
+    assert multiple_of(divisor) == divisor

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sureact.constraints.schema.text_tests import PatternReader, format_holds, pattern_error, pattern_matches
+from sureact.errors import ConstraintStateError
 
 PATTERNS = (
     "a",
@@ -102,3 +103,15 @@ def test_a_pattern_that_backtracking_chokes_on_takes_linear_time() -> None:
 )
 def test_known_formats_hold_or_do_not(name: str, text: str, holds: bool) -> None:
     assert format_holds(name, text) == holds
+
+
+def test_a_regex_that_counts_far_is_tested_whatever_it_takes() -> None:
+    assert pattern_matches("a{1000}", "b" + "a" * 1000)
+    assert not pattern_matches("a{1000}", "a" * 999 + "ba")
+
+
+def test_where_a_test_takes_too_much_nobody_is_told_a_guess() -> None:
+    bomb = "^(.{0,5000}){0,5000}$"
+    assert pattern_error(bomb) == ""
+    with pytest.raises(ConstraintStateError, match="takes too much to be tested on this text: lexer error"):
+        pattern_matches(bomb, "a" * 500)
