@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.schema.disjointness import are_all_disjoint, canonical
 from sureact.constraints.schema.evaluation import evaluation
+from sureact.constraints.schema.implication import is_implied
 from sureact.constraints.schema.negation import all_of, any_of, negated
 from sureact.constraints.schema.spelling import name_pattern
 
@@ -90,6 +91,13 @@ class _Rewriting:
         return {"allOf": [self.kept, *extras]} if "allOf" in self.kept else {**self.kept, "allOf": extras}
 
     def _one_of(self, branches: list[Schema]) -> None:
+        """Turn `oneOf` into a union; where a branch holds anyway, into what rules out the others."""
+        others = [branch for branch in branches if not is_implied(branch, self.schema)]
+        if len(others) == len(branches) - 1:
+            for allowed, is_exact in map(negated, others):
+                self.is_exact &= is_exact
+                self.extras.append(allowed)
+            return
         self.is_exact &= are_all_disjoint(branches, self.definitions)
         if "anyOf" in self.schema:
             self.extras.append({"anyOf": branches})

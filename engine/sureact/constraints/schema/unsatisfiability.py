@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.schema.disjointness import canonical
+from sureact.constraints.schema.implication import is_implied, is_ruled_out
 from sureact.constraints.schema.pointer import child_pointer
 from sureact.constraints.schema.reduction import recursive_names
 from sureact.constraints.schema.rewriting import num_values
@@ -73,7 +74,7 @@ class _Search:
         for keyword in ("anyOf", "oneOf"):
             branches = child_pointer(place, keyword)
             if keyword in schema and all(
-                _is_ruled_out(branch, schema) or self.fault(branch, branches, depth + 1) for branch in schema[keyword]
+                is_ruled_out(branch, schema) or self.fault(branch, branches, depth + 1) for branch in schema[keyword]
             ):
                 return f"no branch of {keyword} can hold", branches
         return None
@@ -130,7 +131,7 @@ class _Search:
 
 def _fault_of_one_of(schema: dict[str, Any], place: str) -> Fault | None:
     """Find two branches of `oneOf` that hold for whatever the rest of the schema allows."""
-    implied = [index for index, branch in enumerate(schema.get("oneOf", ())) if _is_implied(branch, schema)]
+    implied = [index for index, branch in enumerate(schema.get("oneOf", ())) if is_implied(branch, schema)]
     if len(implied) < 2:
         return None
     return (
@@ -138,27 +139,6 @@ def _fault_of_one_of(schema: dict[str, Any], place: str) -> Fault | None:
         "and only one of them may",
         child_pointer(place, "oneOf"),
     )
-
-
-def _is_implied(branch: Schema, schema: dict[str, Any]) -> bool:
-    """Whether a branch only repeats what the schema around it says."""
-    if isinstance(branch, bool):
-        return branch
-    return all(_is_said(keyword, value, schema) for keyword, value in branch.items())
-
-
-def _is_ruled_out(branch: Schema, schema: dict[str, Any]) -> bool:
-    """Whether a branch forbids what the schema around it says."""
-    return isinstance(branch, dict) and "not" in branch and _is_implied(branch["not"], schema)
-
-
-def _is_said(keyword: str, value: Any, schema: dict[str, Any]) -> bool:
-    if keyword == "required":
-        return set(value) <= set(schema.get("required", ()))
-    if keyword == "properties":
-        own = schema.get("properties", {})
-        return all(child is True or child == own.get(name) for name, child in value.items())
-    return keyword in schema and schema[keyword] == value
 
 
 def _fault_of_values(schema: dict[str, Any], place: str) -> Fault | None:

@@ -93,3 +93,11 @@ def test_names_and_patterns_are_not_mixed_where_names_become_patterns() -> None:
 )
 def test_different_items_are_counted(items: Schema | None, count: int | None) -> None:
     assert num_values(items) == count
+
+
+def test_a_branch_that_holds_anyway_rules_out_the_others() -> None:
+    """Else a key that none of them allows is offered, and leads to a dead end."""
+    schema: Schema = {"type": "object", "required": ["a"], "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    written, is_exact = rewritten(schema, {}, any_order=False, expand=True)
+    assert written == {"type": "object", "required": ["a"], "allOf": [{"type": "object", "properties": {"b": False}}]}
+    assert is_exact
