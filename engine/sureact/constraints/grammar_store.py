@@ -1,6 +1,7 @@
-"""Keeps on disk which grammar holds a schema, where finding it took long: some take several tries of seconds.
+"""Keeps on disk how loose the grammar of a schema has to be, where finding that out took long: some take seconds.
 
-A store that cannot be read or written is no error: the grammar is found anew.
+The grammar itself is made anew, so that no file lets an invalid text through: what a looser grammar allows, the guard
+judges. A store that cannot be read or written is no error.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import logging
 import os
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from sureact.constraints.schema.grammar_schema import GrammarSchema
+from sureact.constraints.schema.leeway import Leeway
 from sureact.home import home_folder
 
 if TYPE_CHECKING:
@@ -27,32 +28,33 @@ MAX_FILES = 256
 _LOGGER = logging.getLogger("sureact")
 
 
-def load_grammar(cache_key: str) -> GrammarSchema | None:
+def load_leeway(cache_key: str) -> Leeway | None:
     """Return what was kept for a constraint of this key, by these versions of sureact and llguidance."""
     path = _path_of(cache_key)
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         os.utime(path)
-        return GrammarSchema(dict(kept["schema"]), is_exact=kept["is_exact"] is True)
+        return Leeway(**cast("Any", {name: frozenset(map(str, values)) for name, values in kept.items()}))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, RuntimeError) as error:
-        _LOGGER.info("The kept grammar %s cannot be read: %s", path, error)
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError, RuntimeError) as error:
+        _LOGGER.info("%s cannot be read: %s", path, error)
         return None
 
 
-def save_grammar(cache_key: str, grammar: GrammarSchema) -> None:
-    """Keep a grammar."""
+def save_leeway(cache_key: str, leeway: Leeway) -> None:
+    """Keep how loose a grammar had to be."""
     path = _path_of(cache_key)
+    kept = {name: sorted(getattr(leeway, name)) for name in ("omitted", "bad_patterns", "empty_definitions")}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Another process may keep the same one now; a file is only ever seen whole.
         partial = path.with_suffix(f".{os.getpid()}.partial")
-        partial.write_text(json.dumps({"schema": grammar.schema, "is_exact": grammar.is_exact}), encoding="utf-8")
+        partial.write_text(json.dumps(kept), encoding="utf-8")
         partial.replace(path)
         _drop_oldest(path.parent)
     except (OSError, RuntimeError) as error:
-        _LOGGER.info("The grammar %s cannot be kept: %s", path, error)
+        _LOGGER.info("%s cannot be kept: %s", path, error)
 
 
 def _path_of(cache_key: str) -> Path:

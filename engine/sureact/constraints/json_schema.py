@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_ar
 
 from sureact.constraints.compiler import compile_once, try_compile
 from sureact.constraints.constraint import Constraint
-from sureact.constraints.grammar_store import MIN_SECONDS, load_grammar, save_grammar
+from sureact.constraints.grammar_store import MIN_SECONDS, load_leeway, save_leeway
 from sureact.constraints.guards.guarded_state import GuardedConstraint
 from sureact.constraints.prepared_schema import JsonSpelling, PreparedSchema, prepare_schema
 from sureact.constraints.schema.judge import (
@@ -187,11 +187,12 @@ class JsonSchemaConstraint(Constraint):
             ConstraintCompileError: malformed, or no value can satisfy it.
             UnsupportedSchemaError: a keyword cannot be enforced.
         """
-        start = time.perf_counter()
-        prepared, kept = self.prepare(), load_grammar(self.cache_key)
+        began = time.perf_counter()
+        prepared, kept = self.prepare(), load_leeway(self.cache_key)
         chosen = prepared.first_that_compiles(try_compile, kept)
-        if kept is not chosen.grammar and time.perf_counter() - start > MIN_SECONDS:
-            save_grammar(self.cache_key, chosen.grammar)
+        leeway = chosen.grammar.leeway
+        if leeway not in (None, kept) and time.perf_counter() - began > MIN_SECONDS:
+            save_leeway(self.cache_key, leeway)
         return chosen
 
     def parse(self, text: str) -> Any:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sureact.constraints.schema.grammar_schema import GrammarSchema
     from sureact.constraints.schema.keywords import Schema
+    from sureact.constraints.schema.leeway import Leeway
     from sureact.constraints.schema.normal_form import NormalSchema
 
 _T = TypeVar("_T")
@@ -78,20 +79,20 @@ class PreparedSchema:
     spelling: JsonSpelling
 
     def first_that_compiles(
-        self, try_compile: Callable[[str], _T | str], known: GrammarSchema | None = None
+        self, try_compile: Callable[[str], _T | str], start: Leeway | None = None
     ) -> ChosenGrammar[_T]:
         """Try the grammars, tightest first.
 
         Args:
             try_compile: returns why a grammar text is refused, or anything but a text.
-            known: what came out before, to be tried first.
+            start: the leeway of the grammar that came out before.
 
         Raises:
             ConstraintCompileError: no value can satisfy the schema.
             UnsupportedSchemaError: a regex that no automaton can test.
         """
-        candidates = self._candidates()
-        candidate: GrammarSchema | None = known or next(candidates)
+        candidates = self._candidates(start)
+        candidate = next(candidates, None)
         reason = ""
         while candidate is not None:
             schema = {**candidate.schema, "x-guidance": self.spelling.grammar_options}
@@ -103,12 +104,12 @@ class PreparedSchema:
             if proves_unsatisfiable(reason):
                 self._check_satisfiable()  # which knows the words of the schema, and not those of its grammar
                 raise unsatisfiable_error(reason)
-            candidate = next(candidates) if candidate is known else _next_after(reason, candidates)
+            candidate = _next_after(reason, candidates)
         raise InternalError(f"Not even the grammar of any JSON compiles: {reason.strip()}")
 
-    def _candidates(self) -> Generator[GrammarSchema, str | None]:
+    def _candidates(self, start: Leeway | None) -> Generator[GrammarSchema, str | None]:
         key_order = "any" if self.spelling.any_key_order else "schema"
-        return grammar_schemas(self.normal, key_order=key_order, ensure_ascii=self.spelling.ascii_only)
+        return grammar_schemas(self.normal, key_order=key_order, ensure_ascii=self.spelling.ascii_only, start=start)
 
     def _guard_beside(self, candidate: GrammarSchema, schema_text: str) -> JsonGuard | None:
         """Return what judges beside a grammar; what an exact one would have shown when compiled is looked for now."""

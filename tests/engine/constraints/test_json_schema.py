@@ -130,6 +130,12 @@ def test_characters_outside_ascii_are_escaped_when_asked_for(spells: Spells) -> 
     assert not spells(constraint, '{"é": "a"}')
     assert not spells(constraint, '{"\\u00e9": "\\u00e8"}')
     assert not spells(constraint, '{"b": "é"}')
+    named = {"patternProperties": {r"^\p{L}+$": {"type": "integer"}}, "additionalProperties": False, "type": "object"}
+    for key_order in ("schema", "any"):
+        constraint = json_schema(named, ensure_ascii=True, key_order=key_order)
+        assert spells(constraint, '{"\\u00e9": 1}')
+        assert not spells(constraint, '{"\\u00e9": "x"}')
+        assert not spells(constraint, '{"1": 1}')
 
 
 def test_formats_are_annotations_when_asked_for(spells: Spells) -> None:

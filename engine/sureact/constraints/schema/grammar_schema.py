@@ -23,10 +23,12 @@ class GrammarSchema:
     """What llguidance gets; `x-guidance` is for the caller to add."""
     is_exact: bool
     """Whether the grammar has no other text: none that is invalid, names a key twice, or overflows a number."""
+    leeway: Leeway | None = None
+    """How much looser it is; None for the grammar of any JSON."""
 
 
 def grammar_schemas(
-    normal: NormalSchema, *, key_order: Literal["schema", "any"], ensure_ascii: bool
+    normal: NormalSchema, *, key_order: Literal["schema", "any"], ensure_ascii: bool, start: Leeway | None = None
 ) -> Generator[GrammarSchema, str | None]:
     """Yield schemas for llguidance, the tightest first, for the caller to take the first that compiles.
 
@@ -41,13 +43,14 @@ def grammar_schemas(
             that they stand in; then come names that a condition (`if`, `dependentSchemas`) declares, then required
             names that are declared nowhere, then all others.
         ensure_ascii: whether what is not ASCII will be written as escapes, which a grammar's constants cannot offer.
+        start: the leeway that an earlier search for the same schema came to.
     """
     # A name that the grammar cannot spell is no declared one to it, and those it takes after all declared ones.
     any_order = key_order == "any" or (ensure_ascii and not json.dumps(normal.document, ensure_ascii=False).isascii())
-    leeway: Leeway | None = Leeway()
+    leeway = start or Leeway()
     while leeway is not None:
         writer = GrammarWriter(normal, leeway, any_order=any_order, ensure_ascii=ensure_ascii)
         schema = writer.write()
-        reason = yield GrammarSchema(schema, writer.is_exact)
+        reason = yield GrammarSchema(schema, writer.is_exact, leeway)
         leeway = leeway.after(schema, reason)
-    yield GrammarSchema({}, is_exact=False)
+    yield GrammarSchema({}, is_exact=False, leeway=None)

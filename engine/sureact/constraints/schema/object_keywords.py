@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.schema.ecma_pattern import pattern_parts
-from sureact.constraints.schema.spelling import is_countable, is_spellable_text
+from sureact.constraints.schema.spelling import is_ascii_pattern, is_countable, is_spellable_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,8 @@ def _translated(writer: GrammarWriter, pattern: str) -> str | None:
     """Return a regex of llguidance for the same names, or None."""
     if "name patterns" in writer.omitted or not is_spellable_text(pattern, ensure_ascii=writer.ensure_ascii):
         return None
+    if writer.ensure_ascii and not is_ascii_pattern(pattern):
+        return None  # names in escapes match no pattern of llguidance
     translated, *others = (parts := pattern_parts(pattern)).required
     return None if others or parts.forbidden or translated in writer.leeway.bad_patterns else translated
 
