@@ -65,12 +65,14 @@ def json_schema(
     Args:
         schema: the schema, or its JSON text; its draft is that of `$schema`, else 2020-12.
         separators: texts between members and between key and value, as in `json.dumps`.
-        whitespace: None for none but the separators; `"any"` for any amount wherever JSON allows it, and then
-            `separators` is not used. Greedy decoding can loop on free whitespace.
+        whitespace: None for none but the separators; `"any"` for any amount between the parts of arrays and objects,
+            and then `separators` is not used. Greedy decoding can loop on free whitespace.
         additional_properties: `"schema"` takes the schema as it is; `"closed"` forbids other keys in every object that
             declares `properties` and does not say.
-        key_order: `"schema"`: keys come in the order in which the schema declares them; `"any"`: in any order.
-        ensure_ascii: True writes characters outside ASCII as escapes only; False leaves both spellings.
+        key_order: `"schema"`: keys come in the order in which the schema declares them, then those that its conditions
+            declare, then others that it requires, then any other; `"any"`: in any order.
+        ensure_ascii: True writes characters outside ASCII as escapes only; False leaves both spellings. Declared keys,
+            constants and what a `pattern` asks for have but one of them.
         format: `"assert"`: formats that the draft knows are enforced, unknown ones are annotations; `"annotate"`: all
             are annotations.
         resources: schemas that references may point to, by URI. Those of the drafts themselves are known.
@@ -80,18 +82,18 @@ def json_schema(
     Raises:
         ConfigError: an option is not one of these, or `schema` is neither a schema nor its text, or too large.
     """
-    _require(isinstance(ensure_ascii, bool), "ensure_ascii", ensure_ascii, "True or False")  # pyright: ignore[reportUnnecessaryIsInstance]
-    _require_one_of("key_order", key_order, "schema", "any")
-    _require_one_of("format", format, "assert", "annotate")
-    _require(whitespace in (None, "any"), "whitespace", whitespace, "None or 'any'")
+    _require_one_of("whitespace", whitespace, None, "any")
     _require_one_of("additional_properties", additional_properties, "schema", "closed")
+    _require_one_of("key_order", key_order, "schema", "any")
+    _require(isinstance(ensure_ascii, bool), "ensure_ascii", ensure_ascii, "True or False")  # pyright: ignore[reportUnnecessaryIsInstance]
+    _require_one_of("format", format, "assert", "annotate")
     _require_one_of("engine", engine, *get_args(MaskEngine))
-    _check_separators(separators)
+    item_separator, key_separator = _checked_separators(separators)
     return JsonSchemaConstraint(
         schema_text(schema),
         JsonSpelling(
-            item_separator=separators[0],
-            key_separator=separators[1],
+            item_separator=item_separator,
+            key_separator=key_separator,
             free_whitespace=whitespace == "any",
             any_key_order=key_order == "any",
             ascii_only=ensure_ascii,
@@ -252,17 +254,16 @@ def _judges(constraint: JsonSchemaConstraint) -> tuple[Validator, ...]:
     return tuple(judges)
 
 
-def _check_separators(separators: tuple[str, str]) -> None:
-    _require(
-        len(separators) == 2
-        and bool(_ITEM_SEPARATOR.fullmatch(separators[0]) and _KEY_SEPARATOR.fullmatch(separators[1])),
-        "separators",
-        separators,
-        "a comma and a colon, each alone or with JSON whitespace around it",
-    )
+def _checked_separators(separators: object) -> tuple[str, str]:
+    match separators:
+        case (str(item), str(key)) if _ITEM_SEPARATOR.fullmatch(item) and _KEY_SEPARATOR.fullmatch(key):
+            return item, key
+        case _:
+            allowed = "a comma and a colon, each alone or with JSON whitespace around it"
+            raise ConfigError(f"separators is {separators!r}; json_schema takes {allowed}.")
 
 
-def _require_one_of(name: str, value: object, *allowed: str) -> None:
+def _require_one_of(name: str, value: object, *allowed: object) -> None:
     _require(value in allowed, name, value, " or ".join(map(repr, allowed)))
 
 

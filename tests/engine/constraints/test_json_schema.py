@@ -207,6 +207,11 @@ def test_a_dialect_of_its_own_is_judged_by_what_it_means(spells: Spells) -> None
         {"additional_properties": "open"},
         {"separators": (";", ":")},
         {"separators": (",", "")},
+        {"separators": None},
+        {"separators": (1, 2)},
+        {"separators": ",:"},
+        {"resources": 3},
+        {"resources": ["ab"]},
         {"engine": "outlines"},
     ],
 )

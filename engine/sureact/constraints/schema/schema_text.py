@@ -42,8 +42,10 @@ def resources_text(resources: Mapping[str, Any] | None) -> str:
     """Return the JSON text of the documents that references may point to.
 
     Raises:
-        ConfigError: not JSON, or too large.
+        ConfigError: not a mapping, not JSON, or too large.
     """
+    if resources is not None and not isinstance(resources, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"resources is {resources!r}; it must map URIs to schemas.")
     return _json_text("resources", dict(resources or {}))
 
 
