@@ -51,6 +51,12 @@ def resources_text(resources: Mapping[str, Any] | None) -> str:
 
 def _json_text(what: str, value: object) -> str:
     try:
+        # Nearly every schema is small and has no part in two places, which is soon seen.
+        num_values = _num_values_of_tree(value)
+        if num_values is not None and num_values <= MAX_VALUES:
+            text = json.dumps(value, allow_nan=False)
+            if len(text) <= MAX_CHARACTERS:
+                return text
         size = _size_of(value, {})
         if size.num_values <= MAX_VALUES and size.num_characters <= MAX_CHARACTERS:
             return json.dumps(value, allow_nan=False)
@@ -62,6 +68,20 @@ def _json_text(what: str, value: object) -> str:
         f"{what} has {size.num_values:,} values and {size.num_characters:,} characters; at most {MAX_VALUES:,} and "
         f"{MAX_CHARACTERS:,} are served. Put what comes again and again into '$defs'."
     )
+
+
+def _num_values_of_tree(value: object) -> int | None:
+    """Return the values inside of a value and itself; None when an object or a list stands in several places."""
+    num_values, seen, pending = 1, set[int](), [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict | list | tuple):
+            if id(part) in seen or num_values > MAX_VALUES:
+                return None
+            seen.add(id(part))
+            num_values += len(part)
+            pending += cast("dict[object, object]", part).values() if isinstance(part, dict) else part
+    return num_values
 
 
 def _size_of(value: object, known: dict[int, _Size]) -> _Size:
