@@ -116,6 +116,8 @@ class PreparedSchema:
         if candidate.is_exact and not self.spelling.ascii_only:
             if self.normal.definitions:
                 self._check_satisfiable()  # a grammar of values without end compiles
+            if '"pattern' in schema_text:
+                check_patterns(patterns_of(self.normal), self.source, schema_text)
             return None
         return self.guard(schema_text)
 
@@ -130,8 +132,7 @@ class PreparedSchema:
             UnsupportedSchemaError: a regex that no automaton can test.
         """
         self._check_satisfiable()
-        unseen = (pattern for pattern in patterns_of(self.normal) if json.dumps(pattern) not in grammar_schema_text)
-        check_patterns(unseen, self.source)
+        check_patterns(patterns_of(self.normal), self.source, grammar_schema_text)
         return JsonGuard(self.normal, ascii_only=self.spelling.ascii_only)
 
     def _check_satisfiable(self) -> None:

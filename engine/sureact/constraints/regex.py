@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sureact.constraints.byte_matcher import has_text, matches_grammar
 from sureact.constraints.compiler import GrammarConstraint
+from sureact.constraints.regex_fault import regex_fault, repeated_repeat, size_fault
 from sureact.errors import ConfigError, ConstraintCompileError, InternalError
 from sureact.sampling_params import has_surrogate
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _CLASS_OR_FLAGS = re.compile(r"\\.|\[(?P<members>\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*)\]|\(\?(?P<flags>\w+)", re.DOTALL)
 _ESCAPE_OR_NAMED_CLASS = re.compile(r"\\.|\[:\^?\w+:\]", re.DOTALL)
-_ANCHOR = re.compile(r"lookarounds not supported yet; (\w+)")
 
 
 def regex(pattern: str) -> RegexConstraint:
@@ -26,7 +26,8 @@ def regex(pattern: str) -> RegexConstraint:
 
     The syntax is Python's, with `\p{...}` for Unicode properties. `\d` is an ASCII digit; `\w` and `\s` are Unicode;
     `.` is any character but a newline; `(?i)` ignores case, `(?s)` lets `.` be a newline. What needs more than a finite
-    automaton (lookaround, backreferences, `\b`) is refused when compiled, in time linear in the pattern's size.
+    automaton (lookaround, backreferences, `\b`) is refused when compiled, and so are counts in one another that no long
+    text can be followed through, such as `(a{1,100}){1,100}`.
 
     Raises:
         ConfigError: `pattern` is not a text that UTF-8 can spell.
@@ -54,7 +55,11 @@ class RegexConstraint(GrammarConstraint):
         _refuse_foreign_syntax(self.pattern)
         lark = self._lark()
         if not has_text(lark):
-            raise ConstraintCompileError(f"The regex {self.pattern!r} matches no text at all.")
+            raise ConstraintCompileError(
+                f"The regex {self.pattern!r} matches no text at all. Remove what contradicts itself in it."
+            )
+        if fault := size_fault(self.pattern, lambda _: lark):
+            raise ConstraintCompileError(f"The regex {self.pattern!r} cannot be used: {fault}")
         return lark
 
     def compile_error(self, reason: str) -> ConstraintError:
@@ -77,17 +82,6 @@ class RegexConstraint(GrammarConstraint):
         return f"start: /{regex_to_lark(_with_rust_end(self.pattern), 'd')}/\n"
 
 
-def regex_fault(reason: str) -> str:
-    """Return the line of llguidance's error that names the fault of a regex."""
-    if anchor := _ANCHOR.search(reason):
-        return f"it asks what stands beside a place inside the text ({anchor[1]}); anchors may stand at its ends only."
-    lines = reason.splitlines()
-    named = [line for line in lines if line.startswith("error: ")]
-    if named:
-        return named[0].removeprefix("error: ") + "."
-    return lines[0].split("(in regex): ")[-1]
-
-
 def _refuse_foreign_syntax(pattern: str) -> None:
     """Refuse what the engine's dialect would silently read in another way than Python."""
     for match in _CLASS_OR_FLAGS.finditer(pattern):
@@ -102,6 +96,11 @@ def _refuse_foreign_syntax(pattern: str) -> None:
             raise ConstraintCompileError(
                 f"The regex {pattern!r} sets the flag x, which is not served. Leave blanks out."
             )
+    if (repeat := repeated_repeat(pattern)) is not None:
+        raise ConstraintCompileError(
+            f"The regex {pattern!r} holds `{repeat}`, the repeat of a repeat, which dialects read in different ways. "
+            "Write (?:...) around what is repeated, or remove one of them."
+        )
 
 
 def _with_rust_end(pattern: str) -> str:

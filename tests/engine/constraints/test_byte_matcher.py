@@ -1,4 +1,4 @@
-from sureact.constraints.byte_matcher import grammar_error, has_text, matches_grammar
+from sureact.constraints.byte_matcher import can_follow_long_text, grammar_error, has_text, matches_grammar
 
 
 def test_a_text_matches_as_a_whole_and_in_any_script() -> None:
@@ -24,3 +24,10 @@ def test_a_grammar_without_any_text_is_told_apart() -> None:
     assert has_text('start: "a"?\n')
     assert has_text("start: missing\n")
     assert not has_text('start: start "b"\n')
+
+
+def test_a_long_text_is_followed_unless_its_lexer_runs_out_of_fuel() -> None:
+    assert can_follow_long_text('start: "a"\n')
+    assert can_follow_long_text("start: /a*/\n")
+    assert can_follow_long_text("start: missing\n")
+    assert not can_follow_long_text("start: /(a{1,100}){1,100}/\n")

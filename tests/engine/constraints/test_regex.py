@@ -107,13 +107,13 @@ def test_a_pattern_that_matches_nothing_is_refused(pattern: str, vocabulary: Voc
 @pytest.mark.parametrize(
     ("pattern", "named"),
     [
-        ("(?=a)b", "look-ahead"),
-        ("(?<!a)b", "look-behind"),
-        (r"(a)\1", "backreferences"),
-        (r"\bfoo", "(WordUnicode)"),
-        ("a$b", "(End)"),
-        ("a^b", "(Start)"),
-        ("(?m)^a$", "(EndLF)"),
+        ("(?=a)b", "looks around"),
+        ("(?<!a)b", "looks around"),
+        (r"(a)\1", "backreference"),
+        (r"\bfoo", r"\b and \B ask"),
+        ("a$b", "an anchor"),
+        ("a^b", "an anchor"),
+        ("(?m)^a$", "(?m) lets"),
         ("(", "unclosed group"),
         ("a{2,1}", "repetition"),
         (r"\ud800", "not a Unicode scalar value"),
@@ -129,6 +129,18 @@ def test_what_no_automaton_can_do_is_named(pattern: str, named: str, vocabulary:
 @pytest.mark.parametrize("pattern", ["[[a]]", "[a&&b]", "[+--]", "[~~]", "(?x) a b", "(?ix:a)"])
 def test_what_dialects_read_in_different_ways_is_refused(pattern: str, vocabulary: Vocabulary) -> None:
     with pytest.raises(ConstraintCompileError, match=r"holds|sets the flag"):
+        regex(pattern).compile(vocabulary)
+
+
+@pytest.mark.parametrize("pattern", ["a**", "a++b", "a?+", "a{2}{3}", "a+??"])
+def test_the_repeat_of_a_repeat_is_refused(pattern: str, vocabulary: Vocabulary) -> None:
+    with pytest.raises(ConstraintCompileError, match="the repeat of a repeat"):
+        regex(pattern).compile(vocabulary)
+
+
+@pytest.mark.parametrize("pattern", ["(a{1,100}){1,100}", "(([ab]{1,20}){1,20}){1,20}", "a{1000000}"])
+def test_counts_that_no_long_text_can_be_followed_through_are_refused(pattern: str, vocabulary: Vocabulary) -> None:
+    with pytest.raises(ConstraintCompileError, match="too much to be followed"):
         regex(pattern).compile(vocabulary)
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from sureact.constraints.json_schema import json_schema
-from sureact.constraints.schema.fault import patterns_of, unsatisfiable_error
+from sureact.constraints.schema.fault import check_patterns, patterns_of, unsatisfiable_error
 from sureact.constraints.schema.normal_form import normalize
 from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
 from sureact.tokens.vocabulary import Vocabulary
@@ -23,6 +23,46 @@ def test_the_place_of_a_regex_that_cannot_be_tested_is_found(
     with pytest.raises(UnsupportedSchemaError) as caught:
         json_schema(schema).compile(vocabulary)
     assert (caught.value.keyword, caught.value.pointer) == (keyword, pointer)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("a(?=b)c", "Lookahead is served at the start of a pattern"),
+        (r"\bfoo\b", "Write what may stand there"),
+        ("a++", "the repeat of a repeat"),
+        ("(?i)abc", "Write (?i:...) around the rest"),
+        ("(?x:a b)", "Leave the flag out"),
+        ("(?P<n>a)", "Write (?<name>...)"),
+        ("(a{1,100}){1,100}", "too much to be followed"),
+        ("[a-z]{1,2000}", "too much to be followed"),
+    ],
+)
+@pytest.mark.parametrize("beside", [{}, {"uniqueItems": True}])
+def test_a_regex_that_cannot_be_used_is_refused_with_a_remedy(
+    pattern: str, said: str, beside: dict[str, object], vocabulary: Vocabulary
+) -> None:
+    """Whether the grammar holds all of the schema or a guard stands beside it."""
+    schema = {"type": "array", "items": {"type": "string", "pattern": pattern}, **beside}
+    with pytest.raises(UnsupportedSchemaError) as caught:
+        json_schema(schema).compile(vocabulary)
+    assert caught.value.pointer == "/items/pattern"
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("pattern", ["(?i:abc)", "(?<n>a)", "(?:a+)?", r"[*+]+\(?i\)", "^[a-z]{1,10000}$"])
+def test_a_regex_of_ecma_262_is_no_foreign_one(pattern: str, vocabulary: Vocabulary) -> None:
+    json_schema({"type": "string", "pattern": pattern}).compile(vocabulary)
+
+
+def test_too_many_patterns_to_test_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sureact.constraints.schema.fault._MAX_PATTERNS", 2)
+    patterns = ["a", "b", "c", "d"]
+    schema = {"patternProperties": dict.fromkeys(patterns, True)}
+    check_patterns(patterns, schema, '"c" "d"')
+    with pytest.raises(UnsupportedSchemaError, match="2 can be tested beside a grammar") as caught:
+        check_patterns(patterns, schema, '"d"')
+    assert caught.value.pointer == "/patternProperties/c"
 
 
 @pytest.mark.parametrize(
