@@ -97,10 +97,12 @@ class GrammarState(ConstraintState):
         words = self._rows[row]
         num_bytes = len(compiled.no_words)
         matcher.unsafe_compute_mask_ptr(bitmask.data_ptr() + row * num_bytes, num_bytes)
+        is_empty = False
         if compiled.legal_words is not None:
             words &= compiled.legal_words
+            is_empty = words.tobytes() == compiled.no_words
         # With no way on, llguidance offers the end of an unfinished text, and notes an error.
-        if matcher.get_error().startswith("NoExtension") or words.tobytes() == compiled.no_words:
+        if is_empty or matcher.get_error().startswith("NoExtension"):
             raise ConstraintStateError("No token of this vocabulary can continue the constrained text.")
         self._raise_on_error("compute a mask")
 
