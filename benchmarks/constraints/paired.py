@@ -47,7 +47,7 @@ def main() -> None:
     folder = model_folder(resolve_model(arguments.model, store), store, convert=convert_gguf)
     with opened_cases(arguments.path) as files:
         compile_s, mask_s = _timed(files, read_case_vocabulary(folder), arguments.sample)
-    result = _result(compile_s, mask_s)
+    result = compared(compile_s, mask_s)
     lines = [f"{name}: {value}" for name, value in result.items()]
     print(json.dumps(result, indent=2) if arguments.json else "\n".join(lines))
 
@@ -60,7 +60,7 @@ def _timed(files: CaseFiles, vocabulary: CaseVocabulary, sample: int) -> tuple[l
     for file in files.files:
         for case in filter(is_timed, file.read(reorder=True)):
             try:
-                compiled, seconds = _both(partial(own.compile, case), partial(raw.compile, case))
+                compiled, seconds = run_both(partial(own.compile, case), partial(raw.compile, case))
             except SureactError:  # only what both compile can be compared
                 continue
             compile_s.append(seconds)
@@ -74,13 +74,13 @@ def _mask_times(
     text = next((instance.text for instance in case.instances if instance.is_valid), "")
     walks = own.new_walk(), raw.new_walk()
     for token_id in vocabulary.encode(text)[:MAX_TOKENS] if text else ():
-        yield _both(walks[0].fill_mask, walks[1].fill_mask, cold=True)[1]
+        yield run_both(walks[0].fill_mask, walks[1].fill_mask, cold=True)[1]
         accepted = [walk.accept([token_id]) for walk in walks]
         if not all(accepted):
             return
 
 
-def _both(own: Callable[[], _T], raw: Callable[[], _T], *, cold: bool = False) -> tuple[tuple[_T, _T], _Pair]:
+def run_both(own: Callable[[], _T], raw: Callable[[], _T], *, cold: bool = False) -> tuple[tuple[_T, _T], _Pair]:
     """Run both in random order; return what they return, and the seconds they took."""
     results: dict[int, tuple[_T, float]] = {}
     for index in random.sample((0, 1), k=2):
@@ -92,7 +92,8 @@ def _both(own: Callable[[], _T], raw: Callable[[], _T], *, cold: bool = False) -
     return (results[0][0], results[1][0]), (results[0][1], results[1][1])
 
 
-def _result(compile_s: list[_Pair], mask_s: list[_Pair]) -> dict[str, object]:
+def compared(compile_s: list[_Pair], mask_s: list[_Pair]) -> dict[str, object]:
+    """Return percentiles of both, and how they compare; the pairs are in seconds."""
     own_ms, raw_ms = (_percentiles(pair[index] * 1e3 for pair in compile_s) for index in (0, 1))
     own_us, raw_us = (_percentiles(pair[index] * 1e6 for pair in mask_s) for index in (0, 1))
     return {
