@@ -227,7 +227,7 @@ REFUSED = {
     "no integer between": (
         {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
         ConstraintCompileError,
-        "no integer",
+        "'type', 'exclusiveMinimum' and 'exclusiveMaximum' at the root contradict",
     ),
     "no multiple between": (
         {"type": "integer", "minimum": 11, "maximum": 13, "multipleOf": 7},

@@ -102,8 +102,7 @@ class PreparedSchema:
                 return ChosenGrammar(candidate, schema, compiled, self._guard_beside(candidate, schema_text))
             reason = compiled
             if proves_unsatisfiable(reason):
-                self._check_satisfiable()  # which knows the words of the schema, and not those of its grammar
-                raise unsatisfiable_error(reason)
+                raise unsatisfiable_error(self.normal, self.source)
             candidate = _next_after(reason, candidates)
         raise InternalError(f"Not even the grammar of any JSON compiles: {reason.strip()}")
 
@@ -136,9 +135,8 @@ class PreparedSchema:
         return JsonGuard(self.normal, ascii_only=self.spelling.ascii_only)
 
     def _check_satisfiable(self) -> None:
-        if (fault := unsatisfiable(self.normal)) is not None:
-            reason, place = fault
-            raise ConstraintCompileError(f"No JSON value can satisfy the schema: {reason}, at {place or 'the root'}.")
+        if unsatisfiable(self.normal) is not None:
+            raise unsatisfiable_error(self.normal, self.source)
 
 
 def prepare_schema(

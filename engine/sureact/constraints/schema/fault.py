@@ -8,10 +8,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from sureact.constraints.regex_fault import regex_fault, repeated_repeat, size_fault
+from sureact.constraints.schema.contradiction import find_contradiction, place_in_source
 from sureact.constraints.schema.ecma_pattern import pattern_parts
 from sureact.constraints.schema.keywords import Schema, map_subschemas
 from sureact.constraints.schema.pointer import child_pointer
 from sureact.constraints.schema.text_tests import pattern_error
+from sureact.constraints.schema.unsatisfiability import unsatisfiable
 from sureact.errors import ConstraintCompileError, UnsupportedSchemaError
 
 if TYPE_CHECKING:
@@ -26,10 +28,27 @@ _MAX_PATTERNS = 2_000
 """Each is compiled when the schema is, and tested in turn; the most that a public schema has are some hundred."""
 
 
-def unsatisfiable_error(reason: str) -> ConstraintCompileError:
-    """Turn llguidance's `reason` why no value can satisfy a schema into an error."""
-    detail = reason.strip().split("\n")[0].split("Unsatisfiable schema: ")[-1]
-    return ConstraintCompileError(f"No JSON value can satisfy the schema: {detail}.")
+def unsatisfiable_error(normal: NormalSchema, source: Schema) -> ConstraintCompileError:
+    """Return the error that says why nothing satisfies a schema.
+
+    Args:
+        normal: a schema that nothing satisfies.
+        source: what it is the normal form of.
+    """
+    known = unsatisfiable(normal)
+    if known is not None:
+        why, place = known
+        where = place_in_source(place, source) or place
+        return _no_value(f"{why}, at {where or 'the root'}. Remove or loosen what stands there.")
+    keywords, place = find_contradiction(normal, source)
+    where = place or "the root"
+    if not keywords:
+        return _no_value(f"false allows no value, at {where}. Allow something there, or do not ask for it.")
+    *others, last = map(repr, keywords)
+    if not others:
+        return _no_value(f"the keyword {last} at {where} allows none. Remove or loosen it.")
+    named = f"{', '.join(others)} and {last}"
+    return _no_value(f"the keywords {named} at {where} contradict each other. Remove or loosen one of them.")
 
 
 def check_patterns(patterns: Iterable[str], schema: Schema, grammar_schema_text: str = "") -> None:
@@ -49,7 +68,7 @@ def check_patterns(patterns: Iterable[str], schema: Schema, grammar_schema_text:
         num_tested += is_tested
         fault = _foreign_syntax(pattern) or (_test_fault(pattern) if is_tested else "") or _size_fault(pattern)
         if num_tested > _MAX_PATTERNS:
-            fault = f"{_MAX_PATTERNS:,} can be tested beside a grammar, and it is one more. Join patterns with |."
+            fault = f"it is one too many: {_MAX_PATTERNS:,} can be tested beside a grammar. Join some with |."
         if fault:
             keyword, place = _place_of(pattern, schema)
             message = f"The regex {pattern!r} at {place} cannot be used: {fault}"
@@ -72,6 +91,10 @@ def patterns_of(normal: NormalSchema) -> set[str]:
             found.update(part.get("patternProperties", ()))
             map_subschemas(part, collect)
     return found
+
+
+def _no_value(why: str) -> ConstraintCompileError:
+    return ConstraintCompileError(f"No JSON value can satisfy the schema: {why}")
 
 
 def _foreign_syntax(pattern: str) -> str:
