@@ -246,11 +246,6 @@ class PartialObject(PartialValue):
             self.members.popitem()
         self.awaits_name = bool(lengths[3])
 
-    def value_of(self, name: str) -> PartialValue | None:
-        """Return the value of a closed name; None when it has none yet."""
-        index = self.members[name]
-        return self.values[index] if index < len(self.values) else None
-
     def plain(self) -> Hashable:
         """Return the members, in no order."""
         pairs = zip(self.names, self.values, strict=True)

@@ -105,13 +105,3 @@ def test_a_cut_object_forgets_the_names_that_were_closed_since() -> None:
     value.awaits_name = True
     value.cut(lengths)
     assert (list(value.members), len(value.names), value.awaits_name, value.min_len) == (["a"], 1, False, 1)
-
-
-def test_a_name_without_a_value_has_none() -> None:
-    reader = JsonReader()
-    assert reader.read(b'{"a":1,"b":')
-    assert isinstance(reader.root, PartialObject)
-    member = reader.root.value_of("a")
-    assert member is not None
-    assert member.kind == "number"
-    assert reader.root.value_of("b") is None
