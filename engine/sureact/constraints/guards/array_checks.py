@@ -84,8 +84,8 @@ def check_unique_items(schema: dict[str, Any], _: SchemaProgram) -> Check:
 
 def check_contains(schema: dict[str, Any], program: SchemaProgram) -> Check:
     """`contains` with its bounds: False as soon as there are too many, or no room for enough."""
-    node = program.node(schema["contains"])
     least, most, max_items = schema.get("minContains", 1), schema.get("maxContains"), schema.get("maxItems")
+    node = (program if most is None else program.negatable).node(schema["contains"])
     key = object()
 
     def check(value: PartialArray, judgement: Judgement) -> Verdict:

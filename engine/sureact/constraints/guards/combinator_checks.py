@@ -31,19 +31,19 @@ def check_any_of(schema: dict[str, Any], program: SchemaProgram) -> Check:
 
 def check_one_of(schema: dict[str, Any], program: SchemaProgram) -> Check:
     """Exactly one of the subschemas."""
-    nodes = [program.node(part) for part in schema["oneOf"]]
+    nodes = [program.negatable.node(part) for part in schema["oneOf"]]
     return lambda value, judgement: one_of(node.verdict(value, judgement) for node in nodes)
 
 
 def check_not(schema: dict[str, Any], program: SchemaProgram) -> Check:
     """Not the subschema."""
-    node = program.node(schema["not"])
+    node = program.negatable.node(schema["not"])
     return lambda value, judgement: negated(node.verdict(value, judgement))
 
 
 def check_if(schema: dict[str, Any], program: SchemaProgram) -> Check:
     """`then` where `if` holds, else `else`."""
-    condition = program.node(schema["if"])
+    condition = program.negatable.node(schema["if"])
     consequence, alternative = program.node(schema.get("then", True)), program.node(schema.get("else", True))
 
     def check(value: PartialValue, judgement: Judgement) -> Verdict:

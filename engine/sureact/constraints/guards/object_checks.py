@@ -26,6 +26,8 @@ class _Members:
         self._named = {name: program.node(part) for name, part in schema.get("properties", {}).items()}
         self._patterns = {pattern: program.node(part) for pattern, part in schema.get("patternProperties", {}).items()}
         self._others = program.node(schema.get("additionalProperties", True))
+        shut_out = [pattern for pattern, node in self._patterns.items() if node.constant is False]
+        self._no_names = [program.node({"not": {"pattern": pattern}}) for pattern in shut_out]
         self._allows_others = self._others.constant is True and not self._patterns
         self._open_names = sorted(name for name, node in self._named.items() if node.constant is not False)
 
@@ -57,17 +59,20 @@ class _Members:
 
     def _can_get_name(self, value: PartialObject, judgement: Judgement) -> bool:
         """Whether the name that is being written, or that a comma asks for, can become one that is allowed."""
+        open_name = value.open_name
+        if open_name is not None and any(node.verdict(open_name, judgement) is False for node in self._no_names):
+            return False
         if self._others.constant is not False or not value.needs_name:
             return True
         judgement.saw_open_string = True
         prefix = ""
-        if value.open_name:
-            value.open_name.is_held = True
-            prefix = value.open_name.text
+        if open_name is not None:
+            open_name.is_held = True
+            prefix = open_name.text
         free = self._open_names
         if value.members:
             free = [name for name in free if name not in value.members]
-        return can_become_one_of(value.open_name, free) or any(
+        return can_become_one_of(open_name, free) or any(
             pattern_matches(pattern, prefix, is_open=True)
             for pattern, node in self._patterns.items()
             if node.constant is not False

@@ -174,18 +174,21 @@ def check_length(schema: dict[str, Any], _: SchemaProgram) -> Check:
     return check
 
 
-def check_pattern(schema: dict[str, Any], _: SchemaProgram) -> Check:
-    """`pattern`: False as soon as no continuation can match."""
+def check_pattern(schema: dict[str, Any], program: SchemaProgram) -> Check:
+    """`pattern`: False as soon as no continuation can match, and True where all do if that is asked for."""
     pattern: str = schema["pattern"]
+    sees_certainty = program.sees_certainty
     key = object()
 
     def check(string: PartialString, _: Judgement) -> Verdict:
         if string.is_closed:
             string.progress.pop(key, None)
             return pattern_matches(pattern, string.text)
-        reader, num_read = string.progress.get(key) or (PatternReader(pattern), 0)
+        reader, num_read = string.progress.get(key) or (PatternReader(pattern, sees_certainty=sees_certainty), 0)
         string.progress[key] = reader, len(string.pieces)
-        return None if all(map(reader.read, string.pieces[num_read:])) else False
+        if not all(map(reader.read, string.pieces[num_read:])):
+            return False
+        return True if reader.is_certain else None
 
     return check
 

@@ -93,10 +93,18 @@ class SchemaNode:
 
 
 class SchemaProgram:
-    """All subschemas of a normal schema as nodes."""
+    """All subschemas of a normal schema as nodes.
 
-    def __init__(self, schema: NormalSchema) -> None:
-        self._definitions = schema.definitions
+    Attributes:
+        definitions: what references point to.
+        sees_certainty: whether it is worth its price to see early that a value is valid whatever comes.
+        negatable: the same subschemas where it is: some of them make a value invalid by being valid.
+    """
+
+    def __init__(self, schema: NormalSchema, *, sees_certainty: bool = False) -> None:
+        self.definitions = schema.definitions
+        self.sees_certainty = sees_certainty
+        self.negatable = self if sees_certainty else SchemaProgram(schema, sees_certainty=True)
         self._nodes: dict[int, SchemaNode] = {}
         self._true, self._false = SchemaNode(True, self), SchemaNode(False, self)
         self.root = self.node(schema.root)
@@ -112,4 +120,4 @@ class SchemaProgram:
 
     def definition(self, ref: str) -> Schema:
         """Return the subschema that a reference points to."""
-        return self._definitions[ref.removeprefix("#/$defs/")]
+        return self.definitions[ref.removeprefix("#/$defs/")]

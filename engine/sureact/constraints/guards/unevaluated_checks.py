@@ -129,8 +129,8 @@ def _in_place(
     for keyword in ("allOf", "anyOf", "oneOf"):
         yield from map(with_verdict, schema.get(keyword, ()))
     if "if" in schema:
-        condition, holds = with_verdict(schema["if"])
-        yield condition, holds
+        holds = program.negatable.node(schema["if"]).verdict(value, judgement)
+        yield schema["if"], holds
         for keyword, applies in (("then", holds), ("else", None if holds is None else not holds)):
             if keyword in schema and applies is not False:
                 part, fits = with_verdict(schema[keyword])

@@ -16,6 +16,7 @@ from sureact.constraints.schema.spelling import (
     multiple_of,
     name_pattern,
 )
+from sureact.constraints.schema.text_tests import is_exact_in_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,7 @@ def _unordered_constant(writer: GrammarWriter, members: dict[str, Any]) -> Schem
 
 def _write_pattern(writer: GrammarWriter, node: Node, keyword: str, pattern: str) -> None:
     parts = pattern_parts(pattern)
-    writer.is_exact &= not parts.forbidden
+    writer.is_exact &= not parts.forbidden and all(map(is_exact_in_json, parts.required))
     for part in parts.required:
         if not _is_usable(writer, part):
             writer.is_exact = False

@@ -34,6 +34,7 @@ INTEGERS = {"type": "integer"}
         ({"contains": {"type": "string"}, "minContains": 2}, '["a",1|]'),
         ({"contains": {"type": "string"}, "maxContains": 1}, '["a",1,|"'),
         ({"contains": {"const": 5}, "maxContains": 1}, "[5,5|,"),
+        ({"contains": {"pattern": "^a"}, "maxContains": 1}, '["a","|a'),
         ({"contains": {"type": "string"}, "maxItems": 2}, "[1,|2"),
         ({"contains": {"type": "string"}, "minContains": 2, "maxItems": 2}, "[|1"),
         ({"contains": {"const": True}, "minContains": 0, "maxContains": 0}, "[false,|t"),

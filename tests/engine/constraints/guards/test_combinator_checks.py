@@ -41,6 +41,17 @@ CONDITION: Schema = {"if": {"properties": {"k": {"const": "a"}}, "required": ["k
         ({"dependentSchemas": {"a": {"properties": {"b": STRING}}}}, '{"a":1,"b":|1'),
         ({"dependentSchemas": {"a": {"properties": {"b": STRING}}}}, '{"b":1,"a|"'),
         ({"dependentSchemas": {"a": False}}, '{"a|"'),
+        ({"not": {"pattern": "^a"}}, '"|ab'),
+        ({"not": {"pattern": "a"}}, '"bb|ab'),
+        ({"not": {"pattern": "a$"}}, '"ba|"'),
+        ({"not": {"pattern": ""}}, '|"'),
+        ({"not": {"not": {"pattern": "^a"}}}, '"|b'),
+        ({"not": {"minLength": 2, "pattern": "a"}}, '"a|b'),
+        ({"not": {"anyOf": [{"pattern": "^a"}, {"pattern": "^b"}]}}, '"|b'),
+        ({"if": {"pattern": "^a"}, "then": {"maxLength": 2}, "else": {"maxLength": 5}}, '"ab|c'),
+        ({"if": {"pattern": "^a"}, "then": {"pattern": "^ab"}}, '"a|c'),
+        ({"oneOf": [{"pattern": "^a"}, {"pattern": "^ab"}]}, '"a|b'),
+        ({"oneOf": [{"pattern": "^a"}, {"pattern": "b$"}]}, '"acb|"'),
     ],
 )
 def test_a_value_is_refused_where_it_becomes_invalid(written: Written, schema: Schema, text: str) -> None:

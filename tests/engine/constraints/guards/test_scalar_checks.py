@@ -56,6 +56,8 @@ Written = Callable[[Schema, str], str]
         ({"pattern": "^ab"}, '"a|c'),
         ({"pattern": "b$"}, '"ba|"'),
         ({"pattern": "^a*$"}, r'"a\u006|2'),
+        ({"pattern": "^(?!a)"}, '"|a'),
+        ({"pattern": "^(?!.*x)b"}, '"bb|x'),
         ({"format": "date"}, '"2023-02-29|"'),
     ],
 )

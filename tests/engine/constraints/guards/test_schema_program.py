@@ -36,6 +36,12 @@ def test_a_subschema_has_one_node_however_often_it_is_used() -> None:
     assert program.node(True) is not program.node(False)
 
 
+def test_only_below_a_negation_it_is_worth_its_price_to_be_sure_early() -> None:
+    value = read('"ab')
+    for schema, verdict in (({"pattern": "^a"}, None), ({"not": {"not": {"pattern": "^a"}}}, True)):
+        assert SchemaProgram(NormalSchema(schema, {})).root.verdict(value, Judgement(1)) is verdict
+
+
 @pytest.mark.parametrize("constant", [True, False])
 def test_a_boolean_schema_is_its_own_verdict(constant: bool) -> None:
     program = SchemaProgram(NormalSchema(constant, {}))

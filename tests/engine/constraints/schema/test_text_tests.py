@@ -7,8 +7,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llguidance import LLMatcher
 
-from sureact.constraints.schema.text_tests import PatternReader, format_holds, pattern_error, pattern_matches
+from sureact.constraints.schema import text_tests
+from sureact.constraints.schema.text_tests import (
+    PatternReader,
+    format_holds,
+    is_exact_in_json,
+    pattern_error,
+    pattern_matches,
+)
 from sureact.errors import ConstraintStateError
 
 PATTERNS = (
@@ -30,12 +38,15 @@ PATTERNS = (
 )
 
 
+TEXTS = st.text('ab\n"\\é娃😀\x00\x1f\x7f ', max_size=5)
+
+
 def pieces_of(text: str, cuts: list[int]) -> list[str]:
     edges = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
     return [text[start:end] for start, end in pairwise(edges)]
 
 
-@given(st.sampled_from(PATTERNS), st.text('ab\n"\\é娃😀\x00\x1f\x7f ', max_size=5))
+@given(st.sampled_from(PATTERNS), TEXTS)
 def test_a_pattern_is_searched_for_as_re_does(pattern: str, text: str) -> None:
     assert pattern_matches(pattern, text) == bool(re.search(pattern.replace("$", r"\Z"), text))
 
@@ -65,12 +76,83 @@ def test_a_pattern_that_can_still_occur_is_open(pattern: str, text: str, is_poss
     assert pattern_matches(pattern, text, is_open=True) == is_possible
 
 
+@given(st.sampled_from((*PATTERNS, "^(?!a)", "^(?=.*b)(?!.*é)")), TEXTS, TEXTS)
+def test_what_is_certain_comes_true_whatever_comes(pattern: str, text: str, more: str) -> None:
+    reader = PatternReader(pattern, sees_certainty=True)
+    if reader.read(text):
+        assert pattern_matches(pattern, text + more) or not reader.is_certain
+    else:
+        assert not pattern_matches(pattern, text + more)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "is_certain"),
+    [
+        ("^a", "", False),
+        ("^a", "a", True),
+        ("a", "bba", True),
+        ("a$", "a", False),
+        ("", "", True),
+        ("^.*$", "", False),
+        ("^a|b$", "a", True),
+        ("^[^a]", "\n", True),
+        ("^(?=.*b)a", "ab", True),
+        ("^(?=.*b)a", "a", False),
+        ("^(?!a)", "b", True),
+        ("^(?!a)", "", False),
+        ("^(?!.*a)b", "b", False),
+        ("^(?:a$|b)", "b", True),
+        ("^(?:a$|b)", "", False),
+    ],
+)
+def test_a_pattern_is_certain_from_the_character_that_decides(pattern: str, text: str, is_certain: bool) -> None:
+    reader = PatternReader(pattern, sees_certainty=True)
+    assert reader.read(text)
+    assert reader.is_certain == is_certain
+
+
+def test_certainty_is_seen_only_where_it_is_asked_for() -> None:
+    reader = PatternReader("^a")
+    assert reader.read("a")
+    assert not reader.is_certain
+
+
+def test_what_must_not_occur_is_refused_as_soon_as_it_must_occur() -> None:
+    assert not PatternReader("^(?!a)").read("a")
+    assert not PatternReader("^(?!.*b)a").read("ab")
+
+
 @pytest.mark.parametrize(
     ("pattern", "text", "matches"),
-    [("^a$", "a\n", False), (r"\d", "٣", False), (r"^\w$", "é", False), (r"^\p{L}$", "é", True), ("^.$", "\n", False)],
+    [
+        ("^a$", "a\n", False),
+        ('^[^,"]$', '"', False),
+        (r"^[^\\]$", "\\", False),
+        (r"\d", "٣", False),
+        (r"^\w$", "é", False),
+        (r"^\p{L}$", "é", True),
+        ("^.$", "\n", False),
+    ],
 )
 def test_the_syntax_is_that_of_ecma_262(pattern: str, text: str, matches: bool) -> None:
     assert pattern_matches(pattern, text) == matches
+
+
+@pytest.mark.parametrize(
+    ("part", "is_exact"),
+    [
+        ('^[^"]$', False),
+        (r"^a[^,\\]*$", False),
+        ('^(?:[^a-z"]|x)$', False),
+        ("[^a]", True),
+        (r'["\\]', True),
+        ("^[ -!#-~]$", True),
+        (r"\[^a", True),
+        (r'[\Z"]', True),
+    ],
+)
+def test_a_regex_for_json_strings_takes_quotes_for_control_characters(part: str, is_exact: bool) -> None:
+    assert is_exact_in_json(part) == is_exact
 
 
 def test_a_lone_surrogate_is_no_text() -> None:
@@ -115,3 +197,15 @@ def test_where_a_test_takes_too_much_nobody_is_told_a_guess() -> None:
     assert pattern_error(bomb) == ""
     with pytest.raises(ConstraintStateError, match="takes too much to be tested on this text: lexer error"):
         pattern_matches(bomb, "a" * 500)
+
+
+def broken_matcher(_: str) -> LLMatcher:
+    return text_tests._matcher("(")  # pyright: ignore[reportPrivateUsage]
+
+
+def test_where_only_certainty_takes_too_much_it_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_tests, "_complement", broken_matcher)
+    reader = PatternReader("^(?!b)a", sees_certainty=True)
+    assert reader.read("a")
+    assert not reader.is_certain
+    assert reader.end()

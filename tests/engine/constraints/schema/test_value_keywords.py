@@ -59,6 +59,11 @@ def test_a_pattern_with_lookahead_at_its_start_is_written_as_several() -> None:
     assert not written({"type": "string", "pattern": "^(?!a)b"})[1]
 
 
+def test_a_class_that_keeps_quotes_out_is_not_exact() -> None:
+    assert not written({"type": "string", "pattern": '^[^"]*$'})[1]
+    assert written({"type": "string", "pattern": "^[^a]*$"})[1]
+
+
 def test_a_format_stands_beside_a_pattern() -> None:
     schema, is_exact = written({"type": "string", "format": "ipv4", "pattern": "^1"})
     assert is_exact
