@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.guards.partial_value import plain_value
-from sureact.constraints.guards.scalar_checks import can_become, finite_options
+from sureact.constraints.guards.scalar_checks import can_become
+from sureact.constraints.schema.finite_values import finite_values
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -58,9 +59,10 @@ def check_num_items(schema: dict[str, Any], _: SchemaProgram) -> Check:
     return check
 
 
-def check_unique_items(schema: dict[str, Any], _: SchemaProgram) -> Check:
+def check_unique_items(schema: dict[str, Any], program: SchemaProgram) -> Check:
     """`uniqueItems`: False when an item was there before, or when none is left that was not."""
-    options = None if "prefixItems" in schema else finite_options(schema.get("items", True))
+    items = True if "prefixItems" in schema else schema.get("items", True)
+    options = finite_values(items, program.definitions)
     by_plain = None if options is None else {plain_value(option): option for option in options}
     key = object()
 

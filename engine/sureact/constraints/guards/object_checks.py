@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sureact.constraints.guards.scalar_checks import can_become_one_of, finite_options
+from sureact.constraints.guards.scalar_checks import can_become_one_of
 from sureact.constraints.guards.verdict import all_of
+from sureact.constraints.schema.finite_values import finite_values
 from sureact.constraints.schema.text_tests import pattern_matches
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class _Members:
 def check_property_names(schema: dict[str, Any], program: SchemaProgram) -> Check:
     """`propertyNames`: each name as a string."""
     node = program.node(schema["propertyNames"])
-    options = finite_options(schema["propertyNames"])
+    options = finite_values(schema["propertyNames"], program.definitions)
     names = sorted(name for name in options or () if isinstance(name, str))
     key = object()
 

@@ -22,7 +22,6 @@ from sureact.constraints.schema.text_tests import PatternReader, format_holds, p
 if TYPE_CHECKING:
     from sureact.constraints.guards.schema_program import Check, Judgement, SchemaProgram
     from sureact.constraints.guards.verdict import Verdict
-    from sureact.constraints.schema.keywords import Schema
 
 
 def check_type(schema: dict[str, Any], _: SchemaProgram) -> Check:
@@ -126,16 +125,6 @@ def _can_become_number(text: str, option: float) -> bool:
 def _significant_digits(number: float) -> tuple[bool, str]:
     digits = "".join(map(str, Decimal(str(number)).as_tuple().digits))
     return number < 0, digits.strip("0")
-
-
-def finite_options(schema: Schema) -> list[Any] | None:
-    """Return the only values that a schema admits, when it lists them."""
-    if isinstance(schema, bool):
-        return None if schema else []
-    if "const" in schema or "enum" in schema:
-        return [schema["const"]] if "const" in schema else schema["enum"]
-    types = schema.get("type")
-    return [None] if types == "null" else [False, True] if types == "boolean" else None
 
 
 def check_number(schema: dict[str, Any], _: SchemaProgram) -> Check:

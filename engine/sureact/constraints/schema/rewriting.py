@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.schema.disjointness import are_all_disjoint, canonical
 from sureact.constraints.schema.evaluation import evaluation
+from sureact.constraints.schema.finite_values import finite_values
 from sureact.constraints.schema.implication import is_implied
 from sureact.constraints.schema.negation import all_of, any_of, negated
 from sureact.constraints.schema.spelling import name_pattern
@@ -112,9 +113,9 @@ class _Rewriting:
             kept["minItems"] = max(kept.get("minItems", 0), schema.get("minContains", 1))
         if "uniqueItems" not in schema:
             return
-        num_others = num_values(schema.get("items"))
-        if num_others is not None:
-            num_items = len(schema.get("prefixItems", ())) + num_others
+        values = finite_values(schema.get("items", True), self.definitions)
+        if values is not None:
+            num_items = len(schema.get("prefixItems", ())) + len(values)
             kept["maxItems"] = min(kept.get("maxItems", num_items), num_items)
         self.is_exact &= kept.get("maxItems", 2) <= 1
 
@@ -207,17 +208,6 @@ class _Rewriting:
 def _listed(schema: dict[str, Any]) -> list[Any]:
     """Return the values that `const` and `enum` list."""
     return [schema["const"]] if "const" in schema else schema["enum"]
-
-
-def num_values(items: Schema | None) -> int | None:
-    """Return how many different items there can be at most; None for any number."""
-    if items is None or items is True:
-        return None
-    if items is False:
-        return 0
-    if "enum" in items or "const" in items:
-        return len(_listed(items))
-    return {"boolean": 2, "null": 1}.get(items["type"]) if isinstance(items.get("type"), str) else None
 
 
 def _names_pattern(names: Schema) -> str | None:

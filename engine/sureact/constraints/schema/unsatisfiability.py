@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.schema.disjointness import canonical
+from sureact.constraints.schema.finite_values import finite_values
 from sureact.constraints.schema.implication import is_implied, is_ruled_out
 from sureact.constraints.schema.pointer import child_pointer
 from sureact.constraints.schema.reduction import recursive_names
-from sureact.constraints.schema.rewriting import num_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,9 +105,9 @@ class _Search:
             return None
         if (fault := self.fault(items, child_pointer(place, "items"), depth + 1)) is not None:
             return fault
-        most = num_values(items) if "uniqueItems" in schema else None
-        if most is not None and least > len(prefix) + most:
-            why = f"minItems is {least}, and unique items are at most {len(prefix) + most}"
+        values = finite_values(items, self._definitions) if "uniqueItems" in schema else None
+        if values is not None and least > len(prefix) + len(values):
+            why = f"minItems is {least}, and unique items are at most {len(prefix) + len(values)}"
             return why, child_pointer(place, "uniqueItems")
         return None
 

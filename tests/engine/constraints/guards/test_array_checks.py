@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from sureact.constraints.guards.json_guard import JsonGuard
 from sureact.constraints.schema.keywords import Schema
+from sureact.constraints.schema.normal_form import NormalSchema
 
 Written = Callable[[Schema, str], str]
 INTEGERS = {"type": "integer"}
@@ -29,6 +31,9 @@ INTEGERS = {"type": "integer"}
         ({"uniqueItems": True}, '[{"a":1,"b":2},{"b":2,"a":1|}'),
         ({"uniqueItems": True}, "[[],[|]"),
         ({"uniqueItems": True}, "[null,|n"),
+        ({"uniqueItems": True, "items": {"type": "integer", "minimum": 9, "maximum": 11}}, "[9,11,1|1"),
+        ({"uniqueItems": True, "items": {"anyOf": [{"const": "ab"}, {"type": "null"}]}}, '["ab",|"'),
+        ({"uniqueItems": True, "items": {"type": ["boolean", "null"]}}, "[true,null,false|,"),
         ({"contains": {"const": 5}}, "[1|]"),
         ({"contains": {"const": 5}}, "[|]"),
         ({"contains": {"type": "string"}, "minContains": 2}, '["a",1|]'),
@@ -62,3 +67,11 @@ def test_an_array_is_refused_where_it_becomes_invalid(written: Written, schema: 
 )
 def test_a_valid_array_is_let_through(written: Written, schema: Schema, text: str) -> None:
     assert written(schema, text) == text + "."
+
+
+def test_unique_items_that_a_reference_lists_are_looked_ahead_to() -> None:
+    colors = NormalSchema({"uniqueItems": True, "items": {"$ref": "#/$defs/c"}}, {"c": {"enum": ["red", "blue"]}})
+    state = JsonGuard(colors).new_state()
+    assert state.feed(b'["red","b')
+    state = JsonGuard(colors).new_state()
+    assert not state.feed(b'["red","r')

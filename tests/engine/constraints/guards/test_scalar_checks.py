@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from sureact.constraints.guards.scalar_checks import finite_options
 from sureact.constraints.schema.keywords import Schema
 
 Written = Callable[[Schema, str], str]
@@ -105,20 +104,3 @@ def test_a_valid_value_is_let_through(written: Written, schema: Schema, text: st
 )
 def test_a_number_at_the_top_may_not_end_while_it_is_invalid(written: Written, schema: Schema, text: str) -> None:
     assert written(schema, text) == text
-
-
-@pytest.mark.parametrize(
-    ("schema", "options"),
-    [
-        (True, None),
-        (False, []),
-        ({"const": 1, "enum": [1, 2]}, [1]),
-        ({"enum": [1, 2]}, [1, 2]),
-        ({"type": "null"}, [None]),
-        ({"type": "boolean"}, [False, True]),
-        ({"type": ["null", "boolean"]}, None),
-        ({"type": "string"}, None),
-    ],
-)
-def test_the_only_values_of_a_schema_are_those_it_lists(schema: Schema, options: list[object] | None) -> None:
-    assert finite_options(schema) == options

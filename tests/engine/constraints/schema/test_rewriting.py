@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sureact.constraints.schema.keywords import Schema
-from sureact.constraints.schema.rewriting import GRAMMAR_KEYWORDS, num_values, rewritten
+from sureact.constraints.schema.rewriting import GRAMMAR_KEYWORDS, rewritten
 
 
 def rewrite(schema: dict[str, Any], *, any_order: bool = False, expand: bool = True) -> tuple[Schema, bool]:
@@ -81,18 +81,14 @@ def test_names_and_patterns_are_not_mixed_where_names_become_patterns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "count"),
-    [
-        (None, None),
-        (True, None),
-        (False, 0),
-        ({"enum": [1, 2]}, 2),
-        ({"type": "boolean"}, 2),
-        ({"type": "string"}, None),
-    ],
+    ("items", "most"),
+    [({"enum": [1, 2]}, 2), ({"type": "boolean"}, 2), ({"type": "string"}, None), ({"$ref": "#/$defs/color"}, 3)],
 )
-def test_different_items_are_counted(items: Schema | None, count: int | None) -> None:
-    assert num_values(items) == count
+def test_unique_items_are_at_most_as_many_as_there_are_values(items: Schema, most: int | None) -> None:
+    schema = {"type": "array", "uniqueItems": True, "items": items}
+    found, _ = rewritten(schema, {"color": {"enum": ["r", "g", "b"]}}, any_order=False, expand=True)
+    assert isinstance(found, dict)
+    assert found.get("maxItems") == most
 
 
 def test_a_branch_that_holds_anyway_rules_out_the_others() -> None:

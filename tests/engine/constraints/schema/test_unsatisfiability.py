@@ -27,6 +27,15 @@ BOTH = {**SIDES, "required": ["radius", "length"], "oneOf": [{"required": ["radi
         ({"type": "object", "minProperties": 1, "additionalProperties": False}, "/minProperties"),
         ({"type": "array", "minItems": 3, "maxItems": 2}, "/minItems"),
         ({"type": "array", "minItems": 3, "uniqueItems": True, "items": {"enum": [1, 2]}}, "/uniqueItems"),
+        (
+            {
+                "type": "array",
+                "minItems": 4,
+                "uniqueItems": True,
+                "items": {"type": "integer", "minimum": 1, "maximum": 3},
+            },
+            "/uniqueItems",
+        ),
         ({"type": "array", "contains": True, "minContains": 3, "maxItems": 2}, "/maxItems"),
         ({"type": "array", "minItems": 1, "items": False}, "/items"),
         ({"type": "array", "minItems": 1, "prefixItems": [False]}, "/prefixItems/0"),
