@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from sureact.tokens.vocabulary import Vocabulary
 
 
+_UNKNOWN_TYPE = re.compile(r"core schema for (.+?)\. Set ", re.DOTALL)
+"""Where pydantic's error names the type that it cannot describe."""
+
+
 def constraint_of(type_or_constraint: object) -> Constraint:
     """Return the constraint for whatever a caller may give where a constraint is expected.
 
@@ -56,9 +61,10 @@ def constraint_of(type_or_constraint: object) -> Constraint:
     """
     if isinstance(type_or_constraint, Constraint):
         return type_or_constraint
-    if isinstance(type_or_constraint, str | Mapping):
+    if isinstance(type_or_constraint, str | Mapping | list | tuple | set):
         raise ConfigError(
-            f"{type_or_constraint!r} is no type. Say what it is with json_schema(...), regex(...) or grammar(...)."
+            f"{type_or_constraint!r} is no type. Say what it is with json_schema(...), regex(...), grammar(...) or "
+            "choice(...)."
         )
     if is_outlines_type(type_or_constraint):
         return outlines_constraint(type_or_constraint)
@@ -67,7 +73,7 @@ def constraint_of(type_or_constraint: object) -> Constraint:
         return TypedConstraint(choice(list(texts)), texts.__getitem__)
     if _is_function(type_or_constraint):
         return _parameters_constraint(cast("Callable[..., object]", type_or_constraint))
-    return _json_constraint(type_or_constraint)
+    return _json_constraint(type_or_constraint, repr(type_or_constraint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +130,14 @@ def _is_function(value: object) -> bool:
     return callable(value) and not isinstance(value, type) and not is_notation
 
 
-def _json_constraint(python_type: object) -> Constraint:
-    adapter = _adapter(python_type)
+def _json_constraint(python_type: object, name: str) -> Constraint:
+    adapter = _adapter(python_type, name)
 
     def validate(value: object) -> object:
         # In pydantic's JSON mode a strict type takes an array for a set, and a text for a date or a key.
         return adapter.validate_json(json.dumps(value))
 
-    return TypedConstraint(_closed_schema(adapter, python_type), validate)
+    return TypedConstraint(_closed_schema(adapter, name), validate)
 
 
 def _parameters_constraint(function: Callable[..., object]) -> Constraint:
@@ -142,32 +148,50 @@ def _parameters_constraint(function: Callable[..., object]) -> Constraint:
     fields: dict[str, Any] = {}
     for parameter in _signature(function, name).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise ConfigError(f"{name} takes `{parameter}`; a constraint needs named parameters.")
+            raise ConfigError(
+                f"{name} takes `{parameter}`; a constraint needs parameters that have names. Give a function that "
+                f"names what {name} is to be called with, such as `def call(text: str): {name}(text)`."
+            )
         hint = Any if parameter.annotation is parameter.empty else _served(parameter.annotation, ())
         fields[parameter.name] = Required[hint] if parameter.default is parameter.empty else NotRequired[hint]
     arguments: Any = TypedDict(name, fields)  # pyright: ignore[reportArgumentType]  made from a signature
     arguments.__pydantic_config__ = ConfigDict(extra="forbid")
-    return _json_constraint(arguments)
+    return _json_constraint(arguments, f"The function {name}")
 
 
 def _signature(function: Callable[..., object], name: str) -> inspect.Signature:
     try:
         return inspect.signature(function, eval_str=True)
     except Exception as error:  # an annotation written as text is the user's code and may raise anything
-        raise ConfigError(f"The parameters of {name} cannot be read: {type(error).__name__}: {error}") from error
+        raise ConfigError(
+            f"The parameters of {name} cannot be read: {type(error).__name__}: {error}. Give a function with annotated "
+            f"parameters that calls {name}."
+        ) from error
 
 
-def _adapter(python_type: object) -> TypeAdapter[Any]:
+def _adapter(python_type: object, name: str) -> TypeAdapter[Any]:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
     try:
         return TypeAdapter(_served(python_type, ()))
-    except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"{python_type!r} is no type that a constraint can be made of: {reason}") from error
+    except PydanticSchemaGenerationError as error:
+        unknown = _UNKNOWN_TYPE.search(error.message)
+        part = unknown[1] if unknown and unknown[1] != name else "it"
+        raise ConfigError(
+            f"{name} cannot be a constraint: {part} is no type of JSON values, and no dataclass, TypedDict, "
+            "NamedTuple, Enum or pydantic model. Make it one of these, or give json_schema(...)."
+        ) from error
+    except AssertionError as error:  # what pydantic has for a Literal without values
+        raise ConfigError(
+            f"{name} cannot be a constraint: it has a Literal without values. List at least one, as in "
+            "Literal['yes', 'no']."
+        ) from error
+    except (PydanticUserError, NameError, TypeError) as error:
+        reason = str(error).partition("\n")[0].removesuffix(".")
+        raise ConfigError(f"{name} cannot be a constraint: {reason}. Correct it, or give json_schema(...).") from error
 
 
-def _closed_schema(adapter: TypeAdapter[Any], python_type: object) -> Constraint:
+def _closed_schema(adapter: TypeAdapter[Any], name: str) -> Constraint:
     from pydantic import PydanticUserError
 
     from sureact.constraints.type_schema import TypeSchema
@@ -175,7 +199,11 @@ def _closed_schema(adapter: TypeAdapter[Any], python_type: object) -> Constraint
     try:
         schema = adapter.json_schema(schema_generator=TypeSchema)
     except PydanticUserError as error:
-        raise ConfigError(f"{python_type!r} has no JSON schema: {error.message}") from error
+        reason = error.message.partition("\n")[0].removesuffix(".")
+        raise ConfigError(
+            f"{name} cannot be a constraint: it has a part without a JSON schema ({reason}). Leave that part out, or "
+            "give json_schema(...)."
+        ) from error
     return json_schema(schema, additional_properties="closed")
 
 

@@ -6,9 +6,11 @@ schema; a `Decimal` may be any text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonRef
+from pydantic_core import to_json
 
 from sureact.errors import ConfigError
 
@@ -31,6 +33,8 @@ _KEY_OF_TYPE: dict[str, dict[str, Any]] = {
     "number": {"pattern": f"^{_NUMBER}$"},
     "boolean": {"enum": ["true", "false"]},
 }
+_SCALARS = (str, int, bool, type(None))
+"""What JSON spells in one way that is read back as the same value."""
 _DECIMAL_LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "max_digits", "decimal_places")
 
 
@@ -54,6 +58,21 @@ class TypeSchema(GenerateJsonSchema):
         if any(schema.get(limit) is not None for limit in _DECIMAL_LIMITS):
             return number
         return {"anyOf": [number, {"type": "string", "pattern": f"^{_NUMBER}$"}]}
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> dict[str, Any]:
+        """Return the values of an Enum, if each of them is the same when it was written as JSON."""
+        members = schema["members"]
+        if not members:
+            raise ConfigError(f"The Enum {schema['cls'].__name__} has no members: no value could be one of them.")
+        for member in members:
+            _check_spelling(schema["cls"], member, member.value, f"{schema['cls'].__name__}.{member.name}")
+        return super().enum_schema(schema)
+
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> dict[str, Any]:
+        """Return the values of a Literal, if each of them is the same when it was written as JSON."""
+        for value in schema["expected"]:
+            _check_spelling(Literal[value], value, value, "A value of a Literal")
+        return super().literal_schema(schema)
 
     def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
         """Return a dict whose keys are the JSON spellings of the key type, as texts."""
@@ -80,6 +99,21 @@ class TypeSchema(GenerateJsonSchema):
             return _KEY_OF_TYPE[kind]
         raise ConfigError(
             f"The keys of a dict have the schema {schema}; they can be texts, or int, float or bool without limits."
+        )
+
+
+def _check_spelling(python_type: Any, value: object, spelled: object, what: str) -> None:
+    """Refuse a value that is another one, or none, when it is read from the JSON that spells it."""
+    if type(spelled) in _SCALARS:
+        return
+    try:
+        is_read = TypeAdapter(python_type).validate_json(to_json(spelled)) == value
+    except ValueError:
+        is_read = False
+    if not is_read:
+        raise ConfigError(
+            f"{what} is {spelled!r}, which cannot be read back from JSON. It can be a text, a finite number, True, "
+            "False or None."
         )
 
 

@@ -364,6 +364,47 @@ def test_what_is_no_type_for_text_is_refused(value: object) -> None:
         constraint_of(value)
 
 
+class Span(Enum):
+    FIRST = (1, 2)
+    SECOND = "second"
+
+
+class Nothing(Enum):
+    pass
+
+
+class Plain:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def takes_plain(plain: Plain) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (Literal[()], "has a Literal without values. List at least one"),
+        (list[Literal[()]], "has a Literal without values. List at least one"),
+        (Literal[b"a"], "cannot be read back from JSON. It can be a text"),
+        (Span, r"Span.FIRST is \(1, 2\), which cannot be read back from JSON. It can be a text"),
+        (list[Span], r"Span.FIRST is \(1, 2\)"),
+        (Nothing, "Nothing has no members"),
+        (Plain, "Plain'> cannot be a constraint: it is no type of JSON values.*Make it one of these"),
+        (dict[str, Plain], "Plain'> is no type of JSON values.*Make it one of these"),
+        (takes_plain, "The function takes_plain .*Plain'> is no type of JSON values"),
+        (print, r"print takes `\*args`.*Give a function that names"),
+        (variadic, "takes `.*Give a function that names"),
+        (max, "max cannot be read.*Give a function with annotated parameters"),
+        (list[type], "a part without a JSON schema.*Leave that part out"),
+        (["a", "b"], r"is no type.*choice\(\.\.\.\)"),
+    ],
+)
+def test_a_refusal_says_what_is_allowed_and_what_to_do(value: object, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        constraint_of(value)
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic serves typing.TypedDict from Python 3.12 on")
 def test_a_typed_dict_that_holds_itself_is_refused_with_what_to_do() -> None:
     with pytest.raises(ConfigError, match="typing_extensions"):

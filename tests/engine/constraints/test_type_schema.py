@@ -1,15 +1,17 @@
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Annotated, Any
+from enum import Enum
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AwareDatetime, Field, NaiveDatetime
+from pydantic import AwareDatetime, Field, NaiveDatetime, TypeAdapter
 
 from sureact.constraints.constraint import Constraint
 from sureact.constraints.python_type import constraint_of
+from sureact.constraints.type_schema import TypeSchema
 from sureact.errors import ConfigError
 
 Spells = Callable[[Constraint, str], bool]
@@ -58,3 +60,26 @@ def test_a_decimal_with_limits_is_a_number() -> None:
 def test_a_key_that_no_text_can_spell_is_refused(key: Any) -> None:
     with pytest.raises(ConfigError, match="keys of a dict"):
         constraint_of(dict[key, int])
+
+
+class Point(Enum):
+    ORIGIN = (0, 0)
+
+
+class Day(Enum):
+    FIRST = datetime.date(2026, 1, 1)
+
+
+class Ratio(float, Enum):
+    HALF = 0.5
+
+
+@pytest.mark.parametrize("python_type", [Point, Day, Literal[b"a"], Literal[Point.ORIGIN]])
+def test_a_value_that_json_does_not_give_back_is_refused(python_type: type) -> None:
+    with pytest.raises(ConfigError, match="cannot be read back from JSON"):
+        TypeAdapter(python_type).json_schema(schema_generator=TypeSchema)
+
+
+@pytest.mark.parametrize("python_type", [Ratio, Literal["a", 1, None, True], Literal[Ratio.HALF]])
+def test_a_value_that_json_gives_back_is_served(python_type: type) -> None:
+    assert TypeAdapter(python_type).json_schema(schema_generator=TypeSchema)
