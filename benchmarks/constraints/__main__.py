@@ -7,15 +7,21 @@ import argparse
 import json
 import shlex
 import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import get_args
 
-from benchmarks.constraints.comparison import Settings, compare
+from benchmarks.constraints.comparison import Settings, compare, num_compared
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from sureact.catalog.resolve import model_folder, resolve_model
 from sureact.catalog.store import ModelStore
+from sureact.cli.console import error_console, note, working
 from sureact.cli.model_options import SMALL_MODEL
 from sureact.cli.option_fields import positive_int
 from sureact.errors import ModelNotFoundError, SureactError
@@ -28,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 OWN_CORPUS = ROOT / "tests" / "data" / "schemas"
 RESULTS = ROOT / "benchmarks" / "results" / "constraints.jsonl"
 
+_SECONDS_BETWEEN_LINES = 10.0
 _COLUMNS = (
     ("engine", "engine", "{}"),
     ("passing %", "passing_percent", "{:.2f}"),
@@ -55,8 +62,13 @@ def main() -> int:
             time_limit_s=arguments.time_limit,
             timing_model=_timing_model(arguments.model),
         )
-        with opened_cases(arguments.path) as files:
-            compared = compare(files, settings)
+        with working(f"Reading {arguments.path}"), ExitStack() as stack:
+            files = stack.enter_context(opened_cases(arguments.path))
+            kept = stack.pop_all()
+        for reason in files.damaged:
+            note(f"Left out: {reason}")
+        with kept, _progress(num_compared(files, settings)) as on_case:
+            compared = compare(files, settings, on_case=on_case)
     except SureactError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
@@ -71,7 +83,41 @@ def main() -> int:
     with RESULTS.open("a", encoding="utf-8") as file:
         file.write(json.dumps(result) + "\n")
     print(json.dumps(result, indent=2) if arguments.json else _table(compared))
-    return 0
+    return 1 if files.damaged else 0
+
+
+@contextmanager
+def _progress(total: int) -> Generator[Callable[[EngineName], None]]:
+    """Show on standard error how far each engine is: a bar on a terminal, now and then a line elsewhere."""
+    console = error_console()
+    note(f"Starting the engines, each in a process of its own, for {total:,} schemas ...")
+    if not console.is_terminal:
+        yield _line_now_and_then(total)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        tasks: dict[EngineName, TaskID] = {}
+
+        def advance(engine: EngineName) -> None:
+            if engine not in tasks:
+                tasks[engine] = progress.add_task(engine, total=total)
+            progress.advance(tasks[engine])
+
+        yield advance
+
+
+def _line_now_and_then(total: int) -> Callable[[EngineName], None]:
+    done: Counter[EngineName] = Counter()
+    last_said = time.monotonic()
+
+    def count(engine: EngineName) -> None:
+        nonlocal last_said
+        done[engine] += 1
+        if time.monotonic() - last_said > _SECONDS_BETWEEN_LINES or done.total() == total * len(done):
+            last_said = time.monotonic()
+            note(f"Of {total:,} schemas: " + ", ".join(f"{name} {number:,}" for name, number in sorted(done.items())))
+
+    return count
 
 
 def _timing_model(name: str) -> Path | None:

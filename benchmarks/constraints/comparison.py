@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from sureact.evaluation.conformance.cases import ConformanceCase
 
 _OURS, _RAW = "sureact", "llguidance"
-_STEP = 100
-"""Cases between two notes of progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +67,22 @@ class _Contestant:
         return {"engine": self.name, "reason": None, **counts, **figures, "peak_memory_mb": memory}
 
 
-def compare(files: CaseFiles, settings: Settings) -> dict[str, object]:
-    """Run the cases on every engine; one that is not installed gets a row of nothing with the reason."""
-    num_cases = min(settings.sample or files.num_cases, files.num_cases)
+def num_compared(files: CaseFiles, settings: Settings) -> int:
+    """Return how many of the cases every engine meets."""
+    return min(settings.sample or files.num_cases, files.num_cases)
+
+
+def compare(
+    files: CaseFiles, settings: Settings, *, on_case: Callable[[EngineName], None] = lambda engine: None
+) -> dict[str, object]:
+    """Run the cases on every engine; one that is not installed gets a row of nothing with the reason.
+
+    Args:
+        files: the cases.
+        settings: what is compared.
+        on_case: called when an engine is done with a case.
+    """
+    num_cases = num_compared(files, settings)
     with ExitStack() as stack:
         contestants: list[_Contestant] = []
         missing: list[dict[str, object]] = []
@@ -85,7 +95,7 @@ def compare(files: CaseFiles, settings: Settings) -> dict[str, object]:
                 continue
             runner = stack.enter_context(closing(IsolatedRunner(runner_settings, time_limit_s=settings.time_limit_s)))
             contestants.append(_Contestant(name, runner, timed_cases(num_cases, MAX_TIMED[name])))
-        pairs = _take_turns(contestants, _sampled(files, num_cases, settings.reorder))
+        pairs = _take_turns(contestants, _sampled(files, num_cases, settings.reorder), on_case)
         rows = [contestant.row() for contestant in contestants]
     return {"schemas": num_cases, "engines": rows + missing, "beside_raw": _beside_raw(pairs)}
 
@@ -104,14 +114,17 @@ def _sampled(files: CaseFiles, num_cases: int, reorder: bool) -> Iterator[Confor
             index += 1
 
 
-def _take_turns(contestants: list[_Contestant], cases: Iterator[ConformanceCase]) -> list[tuple[CaseTimes, CaseTimes]]:
+def _take_turns(
+    contestants: list[_Contestant], cases: Iterator[ConformanceCase], on_case: Callable[[EngineName], None]
+) -> list[tuple[CaseTimes, CaseTimes]]:
     """Let every engine meet every case, each time in another order; return the times of ours and raw llguidance."""
     pairs: list[tuple[CaseTimes, CaseTimes]] = []
     for index, case in enumerate(cases):
-        if index % _STEP == 0:
-            print(f"{index:,} schemas done ...", file=sys.stderr, flush=True)
         turn = index % len(contestants) if contestants else 0
-        times = {contestant.name: contestant.meet(case) for contestant in contestants[turn:] + contestants[:turn]}
+        times: dict[EngineName, CaseTimes] = {}
+        for contestant in contestants[turn:] + contestants[:turn]:
+            times[contestant.name] = contestant.meet(case)
+            on_case(contestant.name)
         ours, raw = times.get(_OURS), times.get(_RAW)
         if ours and raw and ours.compile_ms is not None and raw.compile_ms is not None:
             pairs.append((ours, raw))

@@ -78,7 +78,7 @@ def conformance_command(arguments: argparse.Namespace) -> None:
     """Run the cases and write the counts.
 
     Raises:
-        SureactError: fewer schemas pass than `--fail-under` asks for.
+        SureactError: fewer schemas pass than `--fail-under` asks for, or a file could not be read.
     """
     from sureact.evaluation.conformance.case_files import opened_cases
     from sureact.evaluation.conformance.run import make_runner, run_conformance
@@ -90,7 +90,7 @@ def conformance_command(arguments: argparse.Namespace) -> None:
         _no_warnings(),
         ExitStack() as stack,
     ):
-        _note_ignored(files)
+        _note_left_out(files)
         with working(f"Loading {arguments.engine}"):
             runner = stack.enter_context(closing(make_runner(settings)))
         with _progress(files.num_cases) as on_case:
@@ -98,13 +98,15 @@ def conformance_command(arguments: argparse.Namespace) -> None:
     if arguments.json:
         write_json(
             {**run.report.as_dict(), "engine": arguments.engine, "peak_memory_mb": round(run.peak_memory_bytes / 1e6)}
-            | {"timing_vocabulary": run.timing_vocabulary}
+            | {"timing_vocabulary": run.timing_vocabulary, "damaged_files": len(files.damaged)}
         )
     else:
         write_result(table_text(_rows(run, arguments.engine)))
     wanted = arguments.fail_under
     if wanted is not None and run.report.passing_percent < wanted:
         raise SureactError(f"{run.report.passing_percent:.2f} % of the schemas pass, less than {wanted:g} %.")
+    if files.damaged:
+        raise SureactError(f"{_files(len(files.damaged))} left out, as said above. Repair or remove what is damaged.")
 
 
 def _settings(arguments: argparse.Namespace) -> RunnerSettings:
@@ -155,7 +157,9 @@ def _percent(text: str) -> float:
     return value
 
 
-def _note_ignored(files: CaseFiles) -> None:
+def _note_left_out(files: CaseFiles) -> None:
+    for reason in files.damaged:
+        note(f"Left out: {reason}")
     if files.ignored:
         note(f"Ignored, being no cases: {_named(files.ignored)}.")
     if files.optional:
@@ -245,6 +249,10 @@ def _rows(run: ConformanceRun, engine: str) -> list[tuple[str, str]]:
         ("mask", _times(counts["mask_us"], "us")),
         ("peak memory", f"{run.peak_memory_bytes / 1e6:,.0f} MB"),
     ]
+
+
+def _files(number: int) -> str:
+    return f"{number:,} file was" if number == 1 else f"{number:,} files were"
 
 
 def _in(num_schemas: int) -> str:

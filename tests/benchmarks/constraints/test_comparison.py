@@ -54,12 +54,27 @@ def test_the_command_prints_a_table_and_appends_the_result(
     assert said.out.splitlines()[0].split()[:2] == ["engine", "passing"]
     assert "2 schemas; each engine in a process of its own" in said.out
     assert "256 bytes" in said.err
+    assert "for 2 schemas" in said.err
+    assert "Of 2 schemas: llguidance 2" in said.err
     [result] = map(json.loads, results.read_text().splitlines())
     assert result["versions"]["llguidance"]
     assert result["hardware"]["memory_bytes"] > 0
     assert [row["engine"] for row in result["engines"]] == ["llguidance"]
     assert result["timing_vocabulary"] == "bytes"
     assert result["command"].startswith("python -m benchmarks.constraints")
+
+
+def test_a_damaged_file_is_named_and_fails_the_command(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (corpus / "broken.json").write_text("{")
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "results.jsonl")
+    monkeypatch.setenv("SUREACT_HOME", str(tmp_path / "store"))
+    monkeypatch.setattr("sys.argv", ["constraints", str(corpus), "--sample", "1", "--only", "llguidance"])
+    assert command.main() == 1
+    said = capsys.readouterr()
+    assert "1 schemas" in said.out
+    assert "Left out: broken.json cannot be read as JSON" in said.err
 
 
 def test_a_path_that_is_not_there_is_an_error(

@@ -95,6 +95,22 @@ def test_fail_under_decides_the_exit_code(
     assert ("50.00 % of the schemas pass, less than 50.1 %" in said.err) == bool(code)
 
 
+def test_a_damaged_file_does_not_end_the_run_but_fails_it(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (Path(corpus) / "broken.json").write_text('{"schema": ')
+    assert main(["conformance", corpus, "--json"]) == 1
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert (result["passing"], result["damaged_files"]) == (1, 1)
+    assert "Left out: broken.json cannot be read as JSON: " in said.err
+    assert "1 file was left out" in said.err
+
+
+def test_a_damaged_file_given_alone_is_wrong_usage(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (Path(corpus) / "broken.json").write_text('{"schema": ')
+    assert main(["conformance", f"{corpus}/broken.json"]) == 2
+    assert "broken.json cannot be read as JSON: " in capsys.readouterr().err
+
+
 def test_a_model_cuts_the_instances_into_its_tokens(
     corpus: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

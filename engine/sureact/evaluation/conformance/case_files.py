@@ -50,6 +50,8 @@ class CaseFiles:
     files: tuple[CaseFile, ...]
     ignored: tuple[str, ...]
     """JSON files of another shape."""
+    damaged: tuple[str, ...]
+    """Why files that could not be read are left out; each text begins with the file's name."""
     optional: tuple[str, ...]
     """Files in folders named `optional`, as the JSON-Schema-Test-Suite names what may fail; run by their own path."""
 
@@ -63,10 +65,11 @@ class CaseFiles:
 def opened_cases(path: Path) -> Generator[CaseFiles]:
     """Find the cases of a file, a folder with all that is below it, or an archive, which is unpacked for the while.
 
-    Hidden files, and files of other suffixes than `.json`, are passed over.
+    Hidden files, and files of other suffixes than `.json`, are passed over. A file that cannot be read is left out,
+    unless it is all there is.
 
     Raises:
-        ConfigError: there is nothing at `path`, or no case; a file is no JSON; an archive is damaged.
+        ConfigError: there is nothing at `path`, or no case that can be read; an archive is damaged.
     """
     if not path.exists():
         raise ConfigError(f"{path} does not exist; give a file, folder or tar archive with cases.")
@@ -102,21 +105,28 @@ def read_remotes(folder: Path) -> dict[str, Schema]:
 def _found(root: Path, given: Path) -> CaseFiles:
     files: list[CaseFile] = []
     ignored: list[str] = []
+    damaged: list[str] = []
     optional: list[str] = []
     for path in [root] if root.is_file() else _json_paths(root):
         name = path.name if path == root else path.relative_to(root).as_posix()
         draft = next((part for part in reversed(path.parts) if part in DRAFT_FOLDERS), None)
-        cases = read_cases(_read_json(path, name), file=name, draft=draft)
+        try:
+            cases = read_cases(_read_json(path, name), file=name, draft=draft)
+        except ConfigError as error:
+            damaged.append(str(error))
+            continue
         if cases is None:
             ignored.append(name)
         elif "optional" in name.split("/")[:-1]:
             optional.append(name)
         else:
             files.append(CaseFile(path, name, draft, len(cases)))
+    if damaged and not files:
+        raise ConfigError(damaged[0])
     if not files:
         what = f"{given} is of no known kind" if root.is_file() else f"{given} holds no file of a known kind"
         raise ConfigError(f"{what}. A file is {KINDS}.")
-    return CaseFiles(tuple(files), tuple(ignored), tuple(optional))
+    return CaseFiles(tuple(files), tuple(ignored), tuple(damaged), tuple(optional))
 
 
 def _json_paths(folder: Path) -> list[Path]:
@@ -131,7 +141,7 @@ def _read_json(path: Path, name: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{name} cannot be read as JSON: {error}") from error
+        raise ConfigError(f"{name} cannot be read as JSON: {error}.") from error
 
 
 def _unpack(archive: Path, folder: Path) -> None:

@@ -40,6 +40,16 @@ def test_the_folder_of_optional_tests_is_run_when_it_is_given(write: Writer) -> 
         assert [(file.name, file.draft) for file in found.files] == [("may_fail.json", "draft7")]
 
 
+def test_a_damaged_file_of_a_folder_is_left_out_with_the_reason(write: Writer) -> None:
+    write("sub/broken.json", '{"schema": {}, "tests"')
+    write("label.json", {"schema": {}, "tests": [{"data": 1, "valid": "yes"}]})
+    with opened_cases(filled(write)) as found:
+        assert found.num_cases == 3
+        label, broken = found.damaged
+    assert label.startswith("label.json is damaged: 'valid' is \"yes\"")
+    assert broken.startswith("sub/broken.json cannot be read as JSON: ")
+
+
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
 def test_an_archive_is_read_like_the_folder_in_it(write: Writer, tmp_path: Path, mode: str) -> None:
     suffix = mode.removeprefix("w").replace(":", ".")

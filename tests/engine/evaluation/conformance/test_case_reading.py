@@ -66,15 +66,21 @@ def test_what_is_of_no_kind_has_no_cases(document: object) -> None:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"schema": {}, "tests": [{"data": 1}]}, "KeyError 'valid'"),
-        ({"schema": {}, "tests": [{"valid": True}]}, "KeyError 'data'"),
-        ({"schema": {}, "tests": [{"data": 1, "valid": "yes"}]}, "'yes', not true or false"),
-        ([{"schema": {}, "tests": []}, {}], "KeyError 'schema'"),
+        ({"schema": {}, "tests": [{"data": 1}]}, "a case has no 'valid'"),
+        ({"schema": {}, "tests": [{"valid": True}]}, "a case has no 'data'"),
+        (
+            {"schema": {}, "tests": [{"data": 1, "valid": "yes"}]},
+            "'valid' is \"yes\" and must be true or false, in the test {",
+        ),
+        ([{"schema": {}, "tests": []}, {}], "a case has no 'schema'"),
+        ({"schema": {}, "tests": [3]}, "3 stands where a case should be"),
+        ([{"schema": {}, "tests": []}, {"schema": {}, "tests": 3}], "'tests' is 3 and must be a list"),
         ([{"id": "x", "kind": "yaml", "schema": {}, "valid": [], "invalid": []}], "'yaml'"),
-        ([{"id": "x", "kind": "regex", "schema": "a", "valid": [1], "invalid": []}], "1 is no text"),
+        ([{"id": "x", "kind": "regex", "schema": "a", "valid": [1], "invalid": []}], "1 stands where a text should be"),
     ],
 )
 def test_a_damaged_case_is_named_with_its_file(document: object, said: str) -> None:
     with pytest.raises(ConfigError, match=r"cases\.json") as refused:
         read_cases(document, file="cases.json")
     assert said in str(refused.value)
+    assert "Error" not in str(refused.value)
