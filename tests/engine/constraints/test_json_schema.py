@@ -3,12 +3,13 @@ from typing import Any
 
 import pytest
 
-from sureact.constraints.constraint import Constraint
+from sureact.constraints.constraint import Constraint, ConstraintState
 from sureact.constraints.json_schema import json_schema
 from sureact.errors import ConfigError, ConstraintCompileError, ConstraintError, InternalError, UnsupportedSchemaError
 from sureact.tokens.vocabulary import Vocabulary
 
 Spells = Callable[[Constraint, str], bool]
+StateOf = Callable[..., ConstraintState]
 
 PERSON: dict[str, Any] = {
     "title": "Person",
@@ -245,3 +246,31 @@ def test_the_schema_given_can_be_changed_afterwards() -> None:
     constraint = json_schema(schema)
     schema["type"] = "string"
     assert constraint.schema == {"type": "null"}
+
+
+def test_keys_stay_reachable_while_an_object_needs_more_of_them(spells: Spells, state_of: StateOf) -> None:
+    number = {"type": "integer"}
+    schema = {"type": "object", "properties": {"a": number, "b": number}, "additionalProperties": False}
+    pair = json_schema({**schema, "minProperties": 2})
+    state = state_of(pair, '{"b": 1')
+    assert not state.check_token(ord("}"))
+    assert state.check_token(ord(","))
+    assert spells(pair, '{"b": 1, "a": 2}')
+    assert spells(pair, '{"a": 1, "b": 2}')
+    assert not spells(json_schema({**schema, "minProperties": 1}), '{"b": 1, "a": 2}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "refused"),
+    [
+        ({"type": "string", "not": {"pattern": "^a"}}, '"', "a"),
+        ({"type": "string", "pattern": '^[^"]*$'}, '"x\\', '"'),
+        ({"type": "object", "patternProperties": {"^a": False}}, '{"', "a"),
+    ],
+)
+def test_what_can_only_end_badly_is_refused_at_once(
+    state_of: StateOf, schema: dict[str, Any], text: str, refused: str
+) -> None:
+    state = state_of(json_schema(schema), text)
+    assert not state.check_token(ord(refused))
+    assert state.check_token(ord("b"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sureact.constraints.schema.grammar_writer import GrammarWriter
+from sureact.constraints.schema.key_order import can_run_out_of_keys
 from sureact.constraints.schema.leeway import Leeway
 
 if TYPE_CHECKING:
@@ -41,12 +42,14 @@ def grammar_schemas(
         normal: what the texts must be valid under.
         key_order: the order in which keys come. Declared order is that of `properties`, in the order of the keywords
             that they stand in; then come names that a condition (`if`, `dependentSchemas`) declares, then required
-            names that are declared nowhere, then all others.
+            names that are declared nowhere, then all others. Where `minProperties` asks for keys that are declared
+            before others which may be left out, keys may come in any order all the same.
         ensure_ascii: whether what is not ASCII will be written as escapes, which a grammar's constants cannot offer.
         start: the leeway that an earlier search for the same schema came to.
     """
     # A name that the grammar cannot spell is no declared one to it, and those it takes after all declared ones.
     any_order = key_order == "any" or (ensure_ascii and not json.dumps(normal.document, ensure_ascii=False).isascii())
+    any_order |= can_run_out_of_keys(normal)
     leeway = start or Leeway()
     while leeway is not None:
         writer = GrammarWriter(normal, leeway, any_order=any_order, ensure_ascii=ensure_ascii)

@@ -199,3 +199,9 @@ def test_keys_come_in_the_order_of_the_keywords_and_conditional_ones_last() -> N
     assert accepts(candidate, '{"a": 1, "b": 1, "c": 1, "d": 1}')
     assert not accepts(candidate, '{"b": 1, "a": 1, "c": 2}')
     assert not accepts(candidate, '{"a": 1, "c": 1, "e": 1}')
+
+
+def test_keys_come_in_any_order_where_their_own_order_could_leave_too_few() -> None:
+    root = {"type": "object", "properties": {"a": True, "b": True, "c": True}, "additionalProperties": False}
+    assert accepts(first(normal({**root, "minProperties": 2})), '{"b": 1, "a": 1}')
+    assert not accepts(first(normal({**root, "minProperties": 1})), '{"b": 1, "a": 1}')

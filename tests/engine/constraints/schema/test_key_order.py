@@ -1,4 +1,13 @@
-from sureact.constraints.schema.key_order import in_any_order
+from typing import Any
+
+import pytest
+
+from sureact.constraints.schema.key_order import can_run_out_of_keys, in_any_order
+from sureact.constraints.schema.keywords import Schema
+from sureact.constraints.schema.normal_form import NormalSchema
+
+SIDES: dict[str, Any] = {"type": "object", "properties": {"a": True, "b": True}, "additionalProperties": False}
+OPEN: dict[str, Any] = {"type": "object", "properties": {"a": True, "b": True}}
 
 
 def test_declared_names_become_patterns_and_what_is_required_a_count() -> None:
@@ -38,3 +47,30 @@ def test_however_many_names_there_are_the_patterns_stay_few() -> None:
     patterns = in_any_order(schema, grouped=True)["patternProperties"]
     assert len(patterns) == 64
     assert patterns["^(name0|name64|name128)$"] == {"anyOf": [{"const": 0}, {"const": 64}, {"const": 128}]}
+
+
+@pytest.mark.parametrize(
+    ("root", "can_run_out"),
+    [
+        (SIDES, False),
+        ({**SIDES, "minProperties": 1}, False),
+        ({**SIDES, "minProperties": 2}, True),
+        ({**SIDES, "minProperties": 2, "required": ["a", "b"]}, False),
+        ({**SIDES, "minProperties": 2, "required": ["a"]}, False),
+        ({**SIDES, "minProperties": 2, "required": ["b"]}, True),
+        ({**SIDES, "minProperties": 2, "patternProperties": {"x": True}}, False),
+        ({**SIDES, "minProperties": 2, "patternProperties": {"x": False}}, True),
+        ({**OPEN, "minProperties": 2}, False),
+        ({**OPEN, "minProperties": 2, "unevaluatedProperties": False}, True),
+        ({"items": {"anyOf": [{**SIDES, "minProperties": 2}, {"type": "null"}]}}, True),
+        ({"allOf": [SIDES, {"minProperties": 1}]}, True),
+        ({"allOf": [OPEN, {"minProperties": 1}]}, False),
+        ({"anyOf": [SIDES, {"type": "object", "minProperties": 1}]}, False),
+        ({"$ref": "#/$defs/sides", "minProperties": 2}, True),
+        ({"properties": {"x": {"$ref": "#/$defs/sides"}, "y": {"minProperties": 2}}}, False),
+        ({"$ref": "#/$defs/tree"}, True),
+    ],
+)
+def test_keys_in_their_order_can_run_out(root: Schema, can_run_out: bool) -> None:
+    tree = {**SIDES, "minProperties": 2, "properties": {"a": {"$ref": "#/$defs/tree"}, "b": True}}
+    assert can_run_out_of_keys(NormalSchema(root, {"sides": SIDES, "tree": tree})) == can_run_out
