@@ -155,6 +155,13 @@ def test_what_is_large_or_odd_is_enforced(case: Enforced) -> None:
     assert not judges(schema, case.invalid)
 
 
+@pytest.mark.parametrize("name", ["200 objects", "200 allOf", "200 anyOf", "200 oneOf", "many parts", "a wide object"])
+def test_objects_are_closed_however_deep_or_wide(name: str) -> None:
+    case = ENFORCED[name]
+    assert spells(case.make(), case.valid, additional_properties="closed")
+    assert not spells(case.make(), case.invalid, additional_properties="closed")
+
+
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
 @pytest.mark.parametrize("doublings", [20, 60])
 def test_references_that_double_at_each_step_take_no_more_than_as_many_steps(keyword: str, doublings: int) -> None:
@@ -162,6 +169,7 @@ def test_references_that_double_at_each_step_take_no_more_than_as_many_steps(key
     is_one = keyword != "oneOf"  # two branches that are the same never hold alone
     assert (spells(schema, "1"), judges(schema, "1")) == (is_one, is_one)
     assert (spells(schema, "null"), judges(schema, "null")) == (False, False)
+    assert spells(schema, "1", additional_properties="closed") is is_one
 
 
 def test_references_that_double_at_each_level_of_a_value_take_no_more_than_as_many_steps() -> None:

@@ -15,8 +15,18 @@ _T = TypeVar("_T")
 
 _BYTES_PER_PYTHON_CALL = 8 << 10
 _MAX_PYTHON_CALLS = 1_000_000
+_ROOM_BYTES = 256 << 20
+"""It takes a dozen calls to prepare or to judge one level, and less than a thousand levels are read."""
 _SETTINGS = threading.Lock()
 """Held while a thread is started: the size of its stack is set for the whole process."""
+
+
+def call_with_room(function: Callable[[], _T]) -> _T:
+    """Call a function here and, where Python's calls nest too deeply for that, once more on a deep stack."""
+    try:
+        return function()
+    except RecursionError:
+        return call_on_deep_stack(function, stack_bytes=_ROOM_BYTES)
 
 
 def call_on_deep_stack(function: Callable[[], _T], *, stack_bytes: int) -> _T:

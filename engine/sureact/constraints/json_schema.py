@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_ar
 
 from sureact.constraints.compiler import compile_once, try_compile
 from sureact.constraints.constraint import Constraint
+from sureact.constraints.deep_stack import call_with_room
 from sureact.constraints.grammar_store import MIN_SECONDS, load_leeway, save_leeway
 from sureact.constraints.guards.guarded_state import GuardedConstraint
 from sureact.constraints.prepared_schema import JsonSpelling, PreparedSchema, prepare_schema
@@ -136,12 +137,14 @@ class JsonSchemaConstraint(Constraint):
             ConstraintCompileError: malformed, or no value can satisfy it.
             UnsupportedSchemaError: a draft that is not served, or a reference to what is not there.
         """
-        return prepare_schema(
-            self.schema,
-            self.spelling,
-            closed=self.closed,
-            asserts_formats=self.asserts_formats,
-            resources=json.loads(self.resources_text),
+        return call_with_room(
+            lambda: prepare_schema(
+                self.schema,
+                self.spelling,
+                closed=self.closed,
+                asserts_formats=self.asserts_formats,
+                resources=json.loads(self.resources_text),
+            )
         )
 
     def check(self) -> None:
@@ -177,7 +180,8 @@ class JsonSchemaConstraint(Constraint):
 
     def compile_uncached(self, vocabulary: Vocabulary) -> CompiledConstraint:
         """Bind to a vocabulary as if nothing had been compiled before, in this process or another."""
-        return _bound(self.prepare().first_that_compiles(_compiler_for(vocabulary)), vocabulary)
+        prepared, try_compile = self.prepare(), _compiler_for(vocabulary)
+        return _bound(call_with_room(lambda: prepared.first_that_compiles(try_compile)), vocabulary)
 
     def choose_grammar(self, try_compile: Callable[[str], _T | str]) -> ChosenGrammar[_T]:
         """Return the tightest grammar that compiles; on disk is kept which one, if it took long to find.
@@ -191,7 +195,7 @@ class JsonSchemaConstraint(Constraint):
         """
         began = time.perf_counter()
         prepared, kept = self.prepare(), load_leeway(self.cache_key)
-        chosen = prepared.first_that_compiles(try_compile, kept)
+        chosen = call_with_room(lambda: prepared.first_that_compiles(try_compile, kept))
         leeway = chosen.grammar.leeway
         if leeway not in (None, kept) and time.perf_counter() - began > MIN_SECONDS:
             save_leeway(self.cache_key, leeway)
@@ -208,7 +212,7 @@ class JsonSchemaConstraint(Constraint):
         try:
             value = parse_json(text)
             # The first error, not best_match: it is enough to condemn, and there should be none.
-            fault = next(filter(None, (first_fault(judge, value) for judge in _judges(self))), None)
+            fault = next(filter(None, (first_fault(judge, value) for judge in self._own_judges())), None)
         except (UnexcludedJsonError, RecursionError) as error:
             raise ConstraintError(f"The finished text {text!r} is no value: {error}.") from error
         except ValueError as error:
@@ -219,13 +223,16 @@ class JsonSchemaConstraint(Constraint):
 
     def faults(self, value: object) -> Iterator[ValidationError]:
         """Yield what is wrong with a parsed value; nothing that comes out of generation has a fault."""
-        for judge in _judges(self):
+        for judge in self._own_judges():
             found = False
             for fault in judge.iter_errors(cast("Any", value)):
                 found = True
                 yield fault
             if found:
                 return
+
+    def _own_judges(self) -> tuple[Validator, ...]:
+        return call_with_room(lambda: _judges(self))
 
 
 def _compiler_for(vocabulary: Vocabulary) -> Callable[[str], CompiledGrammar | str]:

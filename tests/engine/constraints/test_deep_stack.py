@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from sureact.constraints.deep_stack import call_on_deep_stack
+from sureact.constraints.deep_stack import call_on_deep_stack, call_with_room
 from sureact.errors import OutOfMemoryError
 
 
@@ -19,6 +19,13 @@ def test_calls_nest_deeper_than_python_lets_them() -> None:
         _depth(10_000)
     assert call_on_deep_stack(lambda: _depth(10_000), stack_bytes=128 << 20) == 10_000
     assert (sys.getrecursionlimit(), threading.stack_size()) == before
+
+
+def test_calls_that_nest_too_deeply_here_get_room() -> None:
+    assert call_with_room(lambda: _depth(10)) == 10
+    assert call_with_room(lambda: _depth(10_000)) == 10_000
+    with pytest.raises(RecursionError):
+        call_with_room(lambda: _depth(100_000))
 
 
 def test_what_is_raised_there_is_raised_here() -> None:

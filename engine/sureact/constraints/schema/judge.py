@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sureact.constraints.deep_stack import call_on_deep_stack
+from sureact.constraints.deep_stack import call_with_room
 from sureact.constraints.schema.keywords import ASSERTED_FORMATS, Schema
 from sureact.constraints.schema.nullable import with_null
 from sureact.constraints.schema.text_tests import pattern_matches
@@ -32,9 +32,6 @@ _JUDGED: ContextVar[_Judged] = ContextVar("_JUDGED")
 no other value takes their identity."""
 
 _DYNAMIC = re.compile(r'"\$(?:dynamicRef|recursiveRef|ref": "https?://json-schema\.org/)')
-
-_DEEP_STACK_BYTES = 256 << 20
-"""It takes a dozen calls to judge one level, and less than a thousand levels are read."""
 
 
 class UnexcludedJsonError(ValueError):
@@ -139,10 +136,7 @@ def first_fault(judge: Validator, value: object) -> ValidationError | None:
         finally:
             _JUDGED.reset(token)
 
-    try:
-        return search()
-    except RecursionError:
-        return call_on_deep_stack(search, stack_bytes=_DEEP_STACK_BYTES)
+    return call_with_room(search)
 
 
 def _judged_once(judge_reference: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from sureact.constraints.schema.keywords import Schema, map_subschemas
 from sureact.constraints.schema.normal_form import NormalSchema
+from sureact.errors import ConstraintCompileError
 
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLES = ("then", "else")
@@ -19,6 +20,8 @@ _IN_PLACE = frozenset({*_LISTS, *_SINGLES, "dependentSchemas"})
 """Keywords whose subschemas say what the same object must be."""
 _QUESTIONS = frozenset({"not", "if", "contains", "propertyNames"})
 """Keywords whose subschemas only ask what a value is: closing them would change the answer."""
+_MAX_WRITTEN_OUT = 5_000
+"""References that lead to the same schemas on many ways would be written out once for each way."""
 
 
 @dataclass
@@ -47,6 +50,7 @@ class _Closing:
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
+        self._num_written_out = 0
 
     def closed(self, schema: Schema, seen: frozenset[str]) -> Schema:
         """Close an object as a whole, and all below it."""
@@ -89,10 +93,11 @@ class _Closing:
 
     def _declared(self, schema: Schema) -> _Declared:
         declared = _Declared()
-        self._collect(schema, declared, frozenset())
+        self._collect(schema, declared, set())
         return declared
 
-    def _collect(self, schema: Schema, declared: _Declared, seen: frozenset[str]) -> None:
+    def _collect(self, schema: Schema, declared: _Declared, seen: set[str]) -> None:
+        """Add what a schema says; what a reference leads to is `seen` once, however many lead there."""
         if isinstance(schema, bool):
             return
         declared.has_properties |= "properties" in schema
@@ -104,7 +109,8 @@ class _Closing:
             elif keyword == "patternProperties":
                 declared.patterns.update(dict.fromkeys(value, True))
             elif keyword == "$ref" and value not in seen:
-                self._collect(self._target(value), declared, seen | {value})
+                seen.add(value)
+                self._collect(self._target(value), declared, seen)
             for part in _in_place({keyword: value}):
                 self._collect(part, declared, seen)
 
@@ -116,6 +122,7 @@ class _Closing:
         is_written_out = ref is not None and ref not in seen
         if is_written_out:
             seen |= {str(ref)}
+            self._count_written_out()
 
         def child(subschema: Schema, path: tuple[str, ...]) -> Schema:
             is_in_place = path[0] in _IN_PLACE
@@ -126,6 +133,14 @@ class _Closing:
             target = self._opened(self._target(opened.pop("$ref")), seen)
             opened["allOf"] = [target, *opened.get("allOf", ())]
         return opened
+
+    def _count_written_out(self) -> None:
+        self._num_written_out += 1
+        if self._num_written_out > _MAX_WRITTEN_OUT:
+            raise ConstraintCompileError(
+                f"Objects cannot be closed as wholes that take more than {_MAX_WRITTEN_OUT:,} references to tell. Say "
+                "`additionalProperties` where objects are declared, or leave them open."
+            )
 
     def _target(self, ref: str) -> Schema:
         return self._definitions[ref.removeprefix("#/$defs/")]

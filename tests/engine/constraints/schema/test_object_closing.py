@@ -6,8 +6,9 @@ import pytest
 from sureact.constraints.constraint import Constraint
 from sureact.constraints.json_schema import json_schema
 from sureact.constraints.schema.keywords import Schema
-from sureact.constraints.schema.normal_form import normalize
+from sureact.constraints.schema.normal_form import NormalSchema, normalize
 from sureact.constraints.schema.object_closing import close_objects
+from sureact.errors import ConstraintCompileError
 
 INTEGER = {"type": "integer"}
 Spells = Callable[[Constraint, str], bool]
@@ -118,3 +119,19 @@ def test_a_recursion_through_written_out_parts_ends() -> None:
     part = {"allOf": [{"$ref": "#/$defs/base"}, {"properties": {"b": {"$ref": "#/$defs/whole"}}}]}
     base = {"properties": {"a": {"$ref": "#/$defs/whole"}}}
     assert closed({"$defs": {"base": base, "whole": part}, "$ref": "#/$defs/whole"})
+
+
+@pytest.mark.parametrize("doublings", [5, 60])
+def test_references_that_double_are_written_out_as_long_as_they_are_few(doublings: int) -> None:
+    links: dict[str, Schema] = {
+        f"d{number}": {"properties": {f"p{number}": True}, "allOf": [{"$ref": f"#/$defs/d{number + 1}"}] * 2}
+        for number in range(doublings)
+    }
+    schema = NormalSchema({"$ref": "#/$defs/d0"}, {**links, f"d{doublings}": {"properties": {"x": True}}})
+    if doublings == 5:
+        closed = close_objects(schema).definitions["d0"]
+        assert isinstance(closed, dict)
+        assert closed["properties"].keys() == {"p0", "p1", "p2", "p3", "p4", "x"}
+    else:
+        with pytest.raises(ConstraintCompileError, match="more than 5,000 references to tell"):
+            close_objects(schema)
