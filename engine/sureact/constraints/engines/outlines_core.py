@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sureact.constraints.constraint import CompiledConstraint, ConstraintState
 from sureact.constraints.engines.outlines_core_keywords import outlines_core_fault, refuse_open_end, refuse_references
-from sureact.constraints.engines.refusal import refuse_spelling, refuse_unenforced
+from sureact.constraints.engines.refusal import REMEDY, refuse_spelling, refuse_unenforced
 from sureact.constraints.schema.keywords import map_subschemas
 from sureact.constraints.token_bitmask import clear_token, is_token_allowed, legal_bitmask, write_token_ids
 from sureact.errors import ConfigError, ConstraintCompileError, ConstraintStateError
@@ -45,14 +45,14 @@ def compile_with_outlines_core(schema: Schema, vocabulary: Vocabulary, spelling:
     refuse_spelling("outlines_core", spelling)
     whitespace = _whitespace_pattern(spelling)
     if isinstance(schema, bool):
-        raise ConstraintCompileError("outlines_core takes no boolean schema. Use the engine 'llguidance'.")
+        raise ConstraintCompileError(f"outlines_core takes no boolean schema. {REMEDY}")
     refuse_unenforced("outlines_core", schema, outlines_core_fault)
     refuse_references(schema)
     refuse_open_end(schema)
     try:
         regex = build_regex_from_schema(json.dumps(_longest_first(schema)), whitespace)
     except (TypeError, ValueError) as error:
-        raise ConstraintCompileError(f"outlines_core cannot compile the JSON schema: {error}") from error
+        raise _refused(error) from error
     return OutlinesCoreConstraint(compile_index(regex, vocabulary), vocabulary, legal_bitmask(vocabulary))
 
 
@@ -70,7 +70,12 @@ def compile_index(regex: str, vocabulary: Vocabulary) -> Any:
     try:
         return Index(regex, _core_vocabulary(vocabulary.token_bytes, vocabulary.eos_ids))
     except ValueError as error:
-        raise ConstraintCompileError(f"outlines_core cannot compile the JSON schema: {error}") from error
+        raise _refused(error) from error
+
+
+def _refused(error: Exception) -> ConstraintCompileError:
+    reason = str(error).partition("\n")[0].strip().removesuffix(".")
+    return ConstraintCompileError(f"outlines_core cannot compile the JSON schema: {reason}. {REMEDY}")
 
 
 @lru_cache(maxsize=4)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from sureact.constraints.engines.refusal import Fault, constraining, first_beside, types_of, values_fit
+from sureact.constraints.engines.refusal import REMEDY, Fault, constraining, first_beside, types_of, values_fit
 from sureact.constraints.schema.keywords import map_subschemas
+from sureact.constraints.schema.pointer import child_pointer
 from sureact.errors import UnsupportedSchemaError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def outlines_core_fault(schema: dict[str, Any]) -> Fault | None:
     """Find what outlines_core 0.2 ignores or gets wrong in one subschema."""
     keywords = constraining(schema)
     if not keywords:
-        return Fault("type", "a schema without it breaks the expression around it")
+        return Fault("type", "it breaks the regex of the whole", is_missing=True)
     for keyword in keywords:
         if keyword not in _RULING and keyword not in _TYPE_OF and keyword not in ("type", "required"):
             return Fault(keyword, "it is ignored or wrong")
@@ -58,7 +59,7 @@ def _ruling_fault(schema: dict[str, Any], ruling: str) -> Fault | None:
         case "allOf" if len(schema["allOf"]) > 1:
             return Fault("allOf", "the branches are written one after the other")
         case "enum" | "const" if not values_fit(schema):
-            return Fault("type", f"beside {json.dumps(ruling)} it is ignored")
+            return Fault("type", f"beside {ruling!r} it is ignored")
         case "enum" | "const" if _has_object(schema[ruling]):
             return Fault(ruling, "the keys of an object in it are not escaped")
         case _:
@@ -87,17 +88,19 @@ def refuse_references(schema: dict[str, Any]) -> None:
     definitions = schema.get("$defs", {})
     for name in definitions:
         if name in _reachable(name, definitions):
-            _refuse_reference(f"#/$defs/{name}", "it stops at a depth of three")
+            place = child_pointer("", "$defs", name)
+            _refuse_reference(f"#/$defs/{name}", place, "what refers to itself stops at a depth of three")
 
-    def check(child: Schema) -> None:
+    def check(child: Schema, pointer: str) -> None:
         if isinstance(child, bool):
             return
         reference = child.get("$ref")
         if reference is not None and reference.removeprefix("#/$defs/") not in definitions:
-            _refuse_reference(reference, "it is read only as '#/$defs/' and a name without escapes")
-        map_subschemas(child, lambda inner, _: (check(inner), inner)[1])
+            place = child_pointer(pointer, "$ref")
+            _refuse_reference(reference, place, "it is read only as '#/$defs/' and a name without escapes")
+        map_subschemas(child, lambda inner, path: (check(inner, child_pointer(pointer, *path)), inner)[1])
 
-    check(schema)
+    check(schema, "")
 
 
 def _reachable(name: str, definitions: dict[str, Schema]) -> set[str]:
@@ -112,11 +115,11 @@ def _reachable(name: str, definitions: dict[str, Schema]) -> set[str]:
     return found
 
 
-def _refuse_reference(reference: str, why: str) -> None:
+def _refuse_reference(reference: str, place: str, why: str) -> None:
     raise UnsupportedSchemaError(
-        f"The reference {reference!r} cannot be enforced by outlines_core: {why}. Use the engine 'llguidance'.",
+        f"The reference {reference!r} at {place} cannot be enforced by outlines_core: {why}. {REMEDY}",
         keyword="$ref",
-        pointer="/$ref",
+        pointer=place,
     )
 
 
@@ -125,7 +128,7 @@ def refuse_open_end(schema: dict[str, Any]) -> None:
     if types_of(schema) & {"number", "integer"} and not {"enum", "const"} & schema.keys():
         raise UnsupportedSchemaError(
             "'type' at /type cannot be enforced by outlines_core: it cannot write every number that stands alone. "
-            "Use the engine 'llguidance'.",
+            f"{REMEDY}",
             keyword="type",
             pointer="/type",
         )

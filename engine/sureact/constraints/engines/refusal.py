@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sureact.constraints.schema.keywords import Schema, is_annotation, map_subschemas
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
 
     from sureact.constraints.prepared_schema import JsonSpelling
 
+REMEDY = "Use the engine 'llguidance'."
+"""What can be done about any refusal of another engine."""
 _NAMES = frozenset({"$defs", "definitions", "$schema", "$id", "id", "$anchor"})
 """Keywords that any engine may skip: they name schemas."""
 
@@ -23,6 +24,8 @@ class Fault(NamedTuple):
 
     keyword: str
     why: str
+    is_missing: bool = False
+    """Whether the fault is that the keyword does not stand there."""
 
 
 def refuse_spelling(engine: str, spelling: JsonSpelling) -> None:
@@ -54,10 +57,10 @@ def _refuse(engine: str, schema: Schema, pointer: str, find_fault: Callable[[dic
         return
     fault = find_fault(schema)
     if fault is not None:
-        place = child_pointer(pointer, fault.keyword)
+        place = pointer if fault.is_missing else child_pointer(pointer, fault.keyword)
+        what = f"The schema without {fault.keyword!r}" if fault.is_missing else repr(fault.keyword)
         raise UnsupportedSchemaError(
-            f"{json.dumps(fault.keyword)} at {place} cannot be enforced by {engine}: {fault.why}. Use the engine "
-            "'llguidance'.",
+            f"{what} at {place or 'the root'} cannot be enforced by {engine}: {fault.why}. {REMEDY}",
             keyword=fault.keyword,
             pointer=place,
         )
@@ -77,7 +80,7 @@ def constraining(schema: dict[str, Any]) -> list[str]:
 def first_beside(schema: dict[str, Any], ruling: str, *, allowed: frozenset[str] = frozenset()) -> Fault | None:
     """Return the fault of the first keyword that stands beside one that an engine reads alone."""
     others = [keyword for keyword in constraining(schema) if keyword != ruling and keyword not in allowed]
-    return Fault(others[0], f"beside {json.dumps(ruling)} it is ignored") if others else None
+    return Fault(others[0], f"beside {ruling!r} it is ignored") if others else None
 
 
 def types_of(schema: dict[str, Any]) -> frozenset[str]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sureact.constraints.constraint import CompiledConstraint, ConstraintState
-from sureact.constraints.engines.refusal import refuse_spelling, refuse_unenforced
+from sureact.constraints.engines.refusal import REMEDY, refuse_spelling, refuse_unenforced
 from sureact.constraints.engines.xgrammar_keywords import xgrammar_fault
 from sureact.constraints.token_bitmask import (
     allocate_token_bitmask,
@@ -55,7 +55,8 @@ def compile_with_xgrammar(schema: Schema, vocabulary: Vocabulary, spelling: Json
             any_order=spelling.any_key_order,
         )
     except (RuntimeError, ValueError) as error:
-        raise ConstraintCompileError(f"xgrammar cannot compile the JSON schema: {str(error).strip()}") from error
+        reason = str(error).strip().removesuffix(".")
+        raise ConstraintCompileError(f"xgrammar cannot compile the JSON schema: {reason}. {REMEDY}") from error
     return XgrammarConstraint(grammar, vocabulary, legal_bitmask(vocabulary))
 
 

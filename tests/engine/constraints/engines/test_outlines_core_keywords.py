@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -54,19 +55,19 @@ def test_what_outlines_core_drops_is_found(schema: dict[str, Any], keyword: str)
 
 
 @pytest.mark.parametrize(
-    "schema",
+    ("schema", "pointer"),
     [
-        {"$ref": "#/$defs/gone"},
-        {"$ref": "#"},
-        {"properties": {"a": {"$ref": "#/properties/b"}}},
-        {"$defs": {"a": {"items": {"$ref": "#/$defs/b"}}, "b": {"items": {"$ref": "#/$defs/a"}}}},
+        ({"$ref": "#/$defs/gone"}, "/$ref"),
+        ({"$ref": "#"}, "/$ref"),
+        ({"properties": {"a": {"$ref": "#/properties/b"}}}, "/properties/a/$ref"),
+        ({"$defs": {"a": {"items": {"$ref": "#/$defs/b"}}, "b": {"items": {"$ref": "#/$defs/a"}}}}, "/$defs/a"),
     ],
     ids=str,
 )
-def test_cycles_and_references_with_paths_are_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedSchemaError) as refused:
+def test_cycles_and_references_with_paths_are_refused(schema: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(UnsupportedSchemaError, match=f"at {re.escape(pointer)} cannot") as refused:
         refuse_references(schema)
-    assert refused.value.keyword == "$ref"
+    assert (refused.value.keyword, refused.value.pointer) == ("$ref", pointer)
 
 
 def test_a_definition_may_refer_to_another() -> None:

@@ -27,6 +27,22 @@ def test_the_refusal_names_keyword_pointer_and_engine() -> None:
     refuse_unenforced("some", {"properties": {"minimum": True}}, no_minimum)
 
 
+def test_a_keyword_that_is_missing_is_not_pointed_at() -> None:
+    def no_type(schema: dict[str, Any]) -> Fault | None:
+        return None if "type" in schema else Fault("type", "it is needed", is_missing=True)
+
+    with pytest.raises(UnsupportedSchemaError, match="The schema without 'type' at the root cannot") as refused:
+        refuse_unenforced("some", {}, no_type)
+    assert (refused.value.keyword, refused.value.pointer) == ("type", "")
+    with pytest.raises(UnsupportedSchemaError, match="The schema without 'type' at /items cannot"):
+        refuse_unenforced("some", {"type": "array", "items": {}}, no_type)
+
+
+def test_names_are_quoted_in_one_way() -> None:
+    with pytest.raises(UnsupportedSchemaError, match=r"^'minimum' at /minimum .*: beside 'enum' it is ignored\. Use"):
+        refuse_unenforced("some", {"enum": [1], "minimum": 1}, lambda schema: first_beside(schema, "enum"))
+
+
 def test_annotations_and_names_constrain_nothing() -> None:
     assert constraining({"title": "t", "$defs": {}, "x-a": 1, "type": "string"}) == ["type"]
     assert first_beside({"enum": [1], "title": "t"}, "enum") is None
