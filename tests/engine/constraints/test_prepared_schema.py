@@ -49,7 +49,7 @@ def test_a_looser_grammar_is_tried_after_one_that_is_refused() -> None:
 
 
 def test_a_looser_grammar_does_not_hide_that_nothing_is_valid() -> None:
-    with pytest.raises(ConstraintCompileError, match="the keywords 'enum' and 'minimum' at the root"):
+    with pytest.raises(ConstraintCompileError, match=r"No JSON value can satisfy the schema: .* at the root"):
         prepared({"enum": [3], "minimum": 5}).first_that_compiles(
             lambda _: "Unsatisfiable schema: minimum over maximum"
         )
@@ -90,6 +90,6 @@ def test_the_reason_of_a_refusal_says_which_grammar_is_next(monkeypatch: pytest.
         "properties": {"a": {"type": "string"}},
         "additionalProperties": False,
     }
-    reasons = iter(["min/maxProperties cannot be combined", "schema too large", "for another reason"])
+    reasons = iter(["schema too large"])
     chosen = prepared(many).first_that_compiles(lambda _: next(reasons, True))
     assert chosen.guard is not None

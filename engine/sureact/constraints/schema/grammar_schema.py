@@ -35,8 +35,7 @@ def grammar_schemas(
 
     None forbids a text that is valid with its keys in declared order (`"schema"`), or in any. The next one is made only
     when asked for, and depends on why the one before failed, which is found out if it is not sent; if that reason
-    `proves_unsatisfiable`, no other can help.
-    The last allows any JSON.
+    `proves_unsatisfiable`, no other can help. The last allows any JSON.
 
     Args:
         normal: what the texts must be valid under.
@@ -51,9 +50,13 @@ def grammar_schemas(
     any_order = key_order == "any" or (ensure_ascii and not json.dumps(normal.document, ensure_ascii=False).isascii())
     any_order |= can_run_out_of_keys(normal)
     leeway = start or Leeway()
+    refused: dict[str, Any] | None = None
+    reason: str | None = None
     while leeway is not None:
         writer = GrammarWriter(normal, leeway, any_order=any_order, ensure_ascii=ensure_ascii)
         schema = writer.write()
-        reason = yield GrammarSchema(schema, writer.is_exact, leeway)
+        if schema != refused:  # what was to be left out may not have been there
+            reason = yield GrammarSchema(schema, writer.is_exact, leeway)
+            refused = schema
         leeway = leeway.after(schema, reason)
     yield GrammarSchema({}, is_exact=False, leeway=None)

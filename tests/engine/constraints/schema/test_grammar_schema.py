@@ -1,7 +1,8 @@
+import contextlib
 import itertools
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -205,3 +206,15 @@ def test_keys_come_in_any_order_where_their_own_order_could_leave_too_few() -> N
     root = {"type": "object", "properties": {"a": True, "b": True, "c": True}, "additionalProperties": False}
     assert accepts(first(normal({**root, "minProperties": 2})), '{"b": 1, "a": 1}')
     assert not accepts(first(normal({**root, "minProperties": 1})), '{"b": 1, "a": 1}')
+
+
+@pytest.mark.parametrize("key_order", ["schema", "any"])
+def test_no_grammar_is_tried_twice(key_order: Literal["schema", "any"]) -> None:
+    parts: list[Schema] = [{"properties": {f"p{number}": {"type": "integer"}}} for number in range(70)]
+    candidates = grammar_schemas(NormalSchema({"allOf": parts}, {}), key_order=key_order, ensure_ascii=False)
+    tried = [next(candidates)]
+    with contextlib.suppress(StopIteration):
+        while True:
+            tried.append(candidates.send("schema too large"))
+    assert len(tried) > 2
+    assert all(one.schema != next_one.schema for one, next_one in itertools.pairwise(tried))
