@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sureact.constraints.schema.disjointness import canonical
+
 if TYPE_CHECKING:
     from sureact.constraints.schema.keywords import Schema
 
@@ -41,10 +43,15 @@ def _is_said(keyword: str, value: Any, branch: dict[str, Any], schema: dict[str,
         return False
     group = next((group for group in _TOGETHER if keyword in group), frozenset[str]())
     if group & branch.keys() > group & _ALONE & branch.keys():
-        return all(branch.get(other) == schema.get(other) for other in group)
+        return all(_are_equal(branch.get(other), schema.get(other)) for other in group)
     if keyword == "required":
         return set(value) <= set(schema.get("required", ()))
     if keyword == "properties":
         own = schema.get("properties", {})
-        return all(child is True or child == own.get(name) for name, child in value.items())
-    return keyword in schema and schema[keyword] == value
+        return all(child is True or _are_equal(child, own.get(name)) for name, child in value.items())
+    return keyword in schema and _are_equal(schema[keyword], value)
+
+
+def _are_equal(left: Any, right: Any) -> bool:
+    # Python takes 1 for equal to True.
+    return left == right and canonical(left) == canonical(right)

@@ -6,19 +6,22 @@ vetoed in the end. What is found here is certain; what is not found may still be
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from sureact.constraints.schema.disjointness import canonical
+from sureact.constraints.schema.disjointness import are_disjoint, canonical
 from sureact.constraints.schema.finite_values import finite_values
 from sureact.constraints.schema.implication import is_implied, is_ruled_out
 from sureact.constraints.schema.pointer import child_pointer
 from sureact.constraints.schema.reduction import recursive_names
+from sureact.constraints.schema.value_faults import fault_of_names, fault_of_text, fault_of_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sureact.constraints.schema.keywords import Schema
     from sureact.constraints.schema.normal_form import NormalSchema
+    from sureact.constraints.schema.value_faults import Fault
 
 _MAX_DEPTH = 24
 _CONTRADICTIONS = {
@@ -28,8 +31,6 @@ _CONTRADICTIONS = {
     "number": (("minimum", "maximum"),),
     "integer": (("minimum", "maximum"),),
 }
-Fault = tuple[str, str]
-"""Why, and where: a JSON pointer into the normal form."""
 
 
 def unsatisfiable(normal: NormalSchema) -> Fault | None:
@@ -55,8 +56,9 @@ class _Search:
             self._found[id(schema)] = None  # until more is known: it may contain itself
             self._found[id(schema)] = (
                 self._fault_in_place(schema, place, depth)
+                or _fault_of_not(schema, place)
                 or _fault_of_one_of(schema, place)
-                or _fault_of_values(schema, place)
+                or fault_of_values(schema, place)
                 or self._fault_of_type(schema, place, depth)
             )
         return self._found[id(schema)]
@@ -89,6 +91,8 @@ class _Search:
                 return f"{least} {schema[least]} is more than {most} {schema[most]}", child_pointer(place, least)
         if only == "array":
             return self._fault_of_array(schema, place, depth)
+        if only == "string":
+            return fault_of_text(schema, place)
         return self._fault_of_object(schema, place, depth) if only == "object" else None
 
     def _fault_of_array(self, schema: dict[str, Any], place: str, depth: int) -> Fault | None:
@@ -98,6 +102,10 @@ class _Search:
         items: Schema = schema.get("items", True)
         if num_contained > schema.get("maxItems", num_contained):
             return f"contains asks for {num_contained} items, and there are fewer", child_pointer(place, "maxItems")
+        if num_contained and all(
+            are_disjoint(item, schema["contains"], self._definitions) for item in (*prefix, items)
+        ):
+            return "no item can be one that contains asks for", child_pointer(place, "contains")
         for index, item in enumerate(prefix[:least]):
             if (fault := self.fault(item, child_pointer(place, "prefixItems", str(index)), depth + 1)) is not None:
                 return fault
@@ -126,50 +134,30 @@ class _Search:
             return f"{num_required} properties are required, and fewer allowed", child_pointer(place, "maxProperties")
         if is_closed and schema.get("minProperties", 0) > len(properties):
             return f"only {len(properties)} properties are allowed", child_pointer(place, "minProperties")
-        return None
+        return fault_of_names(schema, place, self._definitions)
+
+
+def _fault_of_not(schema: dict[str, Any], place: str) -> Fault | None:
+    if "not" in schema and is_implied(schema["not"], schema):
+        return "not forbids what the schema around it asks for", child_pointer(place, "not")
+    return None
 
 
 def _fault_of_one_of(schema: dict[str, Any], place: str) -> Fault | None:
-    """Find two branches of `oneOf` that hold for whatever the rest of the schema allows."""
-    implied = [index for index, branch in enumerate(schema.get("oneOf", ())) if is_implied(branch, schema)]
-    if len(implied) < 2:
-        return None
-    return (
-        f"branches {implied[0]} and {implied[1]} of oneOf hold for whatever the schema around them allows, "
-        "and only one of them may",
-        child_pointer(place, "oneOf"),
-    )
-
-
-def _fault_of_values(schema: dict[str, Any], place: str) -> Fault | None:
-    if "type" not in schema or not ("const" in schema or "enum" in schema):
-        return None
-    values: list[Any] = [schema["const"]] if "const" in schema else schema["enum"]
-    if "const" in schema and "enum" in schema:
-        texts = {canonical(value) for value in schema["enum"]}
-        values = [value for value in values if canonical(value) in texts]
-    types = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-    if any(_is_of_type(value, name) for value in values for name in types):
-        return None
-    return f"no listed value is of type {' or '.join(types)}", place
-
-
-def _is_of_type(value: object, name: str) -> bool:
-    match value:
-        case None:
-            return name == "null"
-        case bool():
-            return name == "boolean"
-        case int():
-            return name in ("integer", "number")
-        case float():
-            return name == "number" or (name == "integer" and value.is_integer())
-        case str():
-            return name == "string"
-        case list():
-            return name == "array"
-        case _:
-            return name == "object"
+    """Find two branches of `oneOf` that hold for whatever the rest of the schema allows, or an equal one to each."""
+    branches: list[Schema] = schema.get("oneOf", [])
+    here = child_pointer(place, "oneOf")
+    implied = [index for index, branch in enumerate(branches) if is_implied(branch, schema)]
+    if len(implied) > 1:
+        why = (
+            f"branches {implied[0]} and {implied[1]} of oneOf hold for whatever the schema around them allows, "
+            "and only one of them may"
+        )
+        return why, here
+    # Writing them out takes long, so the first is looked for before.
+    if branches and branches.count(branches[0]) > 1 and min(Counter(map(canonical, branches)).values()) > 1:
+        return "each branch of oneOf is there twice, and only one may hold", here
+    return None
 
 
 def _endless_names(definitions: Mapping[str, Schema]) -> frozenset[str]:

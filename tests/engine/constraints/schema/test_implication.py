@@ -55,6 +55,8 @@ def test_what_says_more_is_not(branch: Schema) -> None:
     [
         ({"items": False}, {"prefixItems": [True], "items": False}),
         ({"contains": {"type": "null"}}, {"contains": {"type": "null"}, "minContains": 0}),
+        ({"const": True}, {"const": 1}),
+        ({"properties": {"a": {"enum": [0]}}}, {"properties": {"a": {"enum": [False]}}}),
         ({"then": {"minLength": 2}, "if": True}, {"if": {"type": "string"}, "then": {"minLength": 2}}),
     ],
 )
