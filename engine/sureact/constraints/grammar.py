@@ -47,7 +47,9 @@ class LarkConstraint(GrammarConstraint):
     def grammar(self, tokenizer: LLTokenizer) -> str:
         """Return the grammar text."""
         if not has_text(self.lark_text):
-            raise ConstraintCompileError("The grammar matches no text at all.")
+            raise ConstraintCompileError(
+                "The grammar matches no text at all. Give 'start' a way to end that needs no other rule without end."
+            )
         return self.lark_text
 
     def named_control_ids(self, tokenizer: LLTokenizer) -> frozenset[int]:

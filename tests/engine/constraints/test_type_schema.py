@@ -66,6 +66,10 @@ class Point(Enum):
     ORIGIN = (0, 0)
 
 
+class Nothing(Enum):
+    pass
+
+
 class Day(Enum):
     FIRST = datetime.date(2026, 1, 1)
 
@@ -78,6 +82,11 @@ class Ratio(float, Enum):
 def test_a_value_that_json_does_not_give_back_is_refused(python_type: type) -> None:
     with pytest.raises(ConfigError, match="cannot be read back from JSON"):
         TypeAdapter(python_type).json_schema(schema_generator=TypeSchema)
+
+
+def test_an_enum_without_members_is_refused() -> None:
+    with pytest.raises(ConfigError, match="Nothing has no members"):
+        constraint_of(list[Nothing])
 
 
 @pytest.mark.parametrize("python_type", [Ratio, Literal["a", 1, None, True], Literal[Ratio.HALF]])

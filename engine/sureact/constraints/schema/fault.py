@@ -97,6 +97,7 @@ def _no_value(why: str) -> ConstraintCompileError:
     return ConstraintCompileError(f"No JSON value can satisfy the schema: {why}")
 
 
+@lru_cache(maxsize=1024)
 def _foreign_syntax(pattern: str) -> str:
     """Return what ECMA-262 does not know in `pattern`, and other dialects do."""
     if (repeat := repeated_repeat(pattern)) is not None:
