@@ -1,7 +1,7 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from pydantic import Field
@@ -22,8 +22,10 @@ from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.tool import Tool
 from sureact.agent.trace import read_trace
 from sureact.agent.trajectory import Trajectory
+from sureact.constraints.call_grammar import ToolCallConstraint
 from sureact.errors import (
     ConfigError,
+    ConstraintError,
     ConstraintStateError,
     OutputTruncatedError,
     PromptTooLongError,
@@ -342,9 +344,19 @@ def keep(value: int) -> str:
     raise AssertionError("refused arguments reached the tool")
 
 
-def test_a_number_that_python_cannot_read_is_an_error_observation(tmp_path: Path):
+def test_arguments_that_only_the_last_judge_refuses_are_an_error_observation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    parse = ToolCallConstraint.parse
+
+    def refuse_keep(self: ToolCallConstraint, text: str) -> tuple[str, dict[str, Any]]:
+        if "keep" in text:
+            raise ConstraintError("no value")
+        return parse(self, text)
+
+    monkeypatch.setattr(ToolCallConstraint, "parse", refuse_keep)
     path, events = tmp_path / "run.jsonl", list[Event]()
-    refused = [" Hm.\n", f'Action: keep\nArguments: {{"value": {"9" * 5000}}}\n']
+    refused = [" Hm.\n", 'Action: keep\nArguments: {"value": 9}\n']
     react = agent([*refused, *refused, *FINISH], tools=[keep], trace=path, on_event=events.append)
     prediction = react(question="?")
     assert prediction.answer == 3
