@@ -27,7 +27,7 @@ _MAX_DEPTH = 20
 """Levels of subschemas in one piece: llguidance reads no JSON deeper than 128, and three levels can be one of ours."""
 _MAX_EXPANDED_NESTING = 1
 _MAX_CONDITIONS = 2
-"""Every condition doubles the alternatives: llguidance 1.9 stops at 2,000 items in a row, when the text is written."""
+"""Every condition doubles the alternatives, and a mask takes the longer the more they are."""
 _CONDITIONAL = frozenset({"if", "dependentRequired", "dependentSchemas"})
 _MAX_SKELETON_DEPTH = 6
 _MAX_ORDERED_PROPERTIES = 2_000
@@ -121,8 +121,7 @@ class GrammarWriter:
             return schema is not False
         if depth >= _MAX_DEPTH:
             return self._piece(schema)
-        num_optional = len(schema.get("properties", ())) - len(schema.get("required", ()))
-        if self.any_order or num_optional > _MAX_ORDERED_PROPERTIES:
+        if self.any_order or _is_wide(schema):
             schema = self._in_any_order(schema)
         return self._written(schema, depth, around, may_be_open=may_be_open)
 
@@ -204,6 +203,12 @@ class GrammarWriter:
             return schema
         self.is_exact &= reduced is schema
         return reduced
+
+
+def _is_wide(schema: dict[str, Any]) -> bool:
+    """Whether so many keys are optional that their order would cost too much, and unordered ones cost less."""
+    num_optional = len(schema.get("properties", ())) - len(schema.get("required", ()))
+    return num_optional > _MAX_ORDERED_PROPERTIES and len(schema.get("allOf", ())) <= _MAX_UNORDERED_PARTS
 
 
 def _with_own_together(written: dict[str, Any]) -> dict[str, Any]:

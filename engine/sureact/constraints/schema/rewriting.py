@@ -30,8 +30,8 @@ GRAMMAR_KEYWORDS = frozenset(
 
 _MAX_CONDITIONS = 2
 _MAX_NAMES = 32
-"""Every condition doubles the alternatives, and each alternative has all optional properties of the object: llguidance
-1.9 stops at 2,000 items in a row, when the text is written."""
+"""Every condition doubles the alternatives, and each has all optional properties of the object: a mask takes the longer
+the more these are."""
 
 
 def rewritten(
