@@ -344,17 +344,13 @@ def keep(value: int) -> str:
     raise AssertionError("refused arguments reached the tool")
 
 
-def test_arguments_that_only_the_last_judge_refuses_are_an_error_observation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    parse = ToolCallConstraint.parse
-
-    def refuse_keep(self: ToolCallConstraint, text: str) -> tuple[str, dict[str, Any]]:
+def test_arguments_that_the_last_judge_refuses_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refused_or_finish(self: ToolCallConstraint, text: str) -> tuple[str, dict[str, Any]]:
         if "keep" in text:
             raise ConstraintError("no value")
-        return parse(self, text)
+        return "finish", {}
 
-    monkeypatch.setattr(ToolCallConstraint, "parse", refuse_keep)
+    monkeypatch.setattr(ToolCallConstraint, "parse", refused_or_finish)
     path, events = tmp_path / "run.jsonl", list[Event]()
     refused = [" Hm.\n", 'Action: keep\nArguments: {"value": 9}\n']
     react = agent([*refused, *refused, *FINISH], tools=[keep], trace=path, on_event=events.append)
