@@ -1,4 +1,4 @@
-"""Times compiling and masks of sureact beside raw llguidance, in pairs: schema by schema, token by token, cold caches.
+"""Times compiling and masks of sureact beside raw llguidance, in pairs: schema by schema, token by token.
 
 python -m benchmarks.constraints.paired FOLDER --sample 1000 --json
 """
@@ -46,13 +46,13 @@ def main() -> None:
     store = ModelStore()
     folder = model_folder(resolve_model(arguments.model, store), store, convert=convert_gguf)
     with opened_cases(arguments.path) as files:
-        compile_s, mask_s = _timed(files, read_case_vocabulary(folder), arguments.sample)
+        compile_s, mask_s = _timed(files, read_case_vocabulary(folder), arguments.sample, cold=not arguments.warm)
     result = compared(compile_s, mask_s)
     lines = [f"{name}: {value}" for name, value in result.items()]
     print(json.dumps(result, indent=2) if arguments.json else "\n".join(lines))
 
 
-def _timed(files: CaseFiles, vocabulary: CaseVocabulary, sample: int) -> tuple[list[_Pair], list[_Pair]]:
+def _timed(files: CaseFiles, vocabulary: CaseVocabulary, sample: int, *, cold: bool) -> tuple[list[_Pair], list[_Pair]]:
     own, raw = OwnEngine(vocabulary.vocabulary, SchemaPolicy()), LlguidanceEngine(vocabulary.vocabulary)
     is_timed = timed_cases(files.num_cases, sample)
     compile_s: list[_Pair] = []
@@ -64,17 +64,17 @@ def _timed(files: CaseFiles, vocabulary: CaseVocabulary, sample: int) -> tuple[l
             except SureactError:  # only what both compile can be compared
                 continue
             compile_s.append(seconds)
-            mask_s += _mask_times(*compiled, case, vocabulary)
+            mask_s += _mask_times(*compiled, case, vocabulary, cold=cold)
     return compile_s, mask_s
 
 
 def _mask_times(
-    own: CompiledCase, raw: CompiledCase, case: ConformanceCase, vocabulary: CaseVocabulary
+    own: CompiledCase, raw: CompiledCase, case: ConformanceCase, vocabulary: CaseVocabulary, *, cold: bool
 ) -> Iterator[_Pair]:
     text = next((instance.text for instance in case.instances if instance.is_valid), "")
     walks = own.new_walk(), raw.new_walk()
     for token_id in vocabulary.encode(text)[:MAX_TOKENS] if text else ():
-        yield run_both(walks[0].fill_mask, walks[1].fill_mask, cold=True)[1]
+        yield run_both(walks[0].fill_mask, walks[1].fill_mask, cold=cold)[1]
         accepted = [walk.accept([token_id]) for walk in walks]
         if not all(accepted):
             return
@@ -118,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("path", type=Path, metavar="PATH", help="as `sureact conformance PATH`")
     parser.add_argument("--sample", type=positive_int, default=1000, metavar="N", help="schemas (default: %(default)s)")
     parser.add_argument("--model", default=SMALL_MODEL, help="whose vocabulary (default: %(default)s)")
+    parser.add_argument("--warm", action="store_true", help="do not flush the caches before each mask")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 

@@ -33,8 +33,8 @@ class JsonGrammarState(GrammarState):
     def fill_bitmask(self, bitmask: torch.Tensor, row: int) -> None:
         """Overwrite `bitmask[row]` with the tokens allowed here."""
         super().fill_bitmask(bitmask, row)
-        matcher = self._without_backslash()
-        if matcher is not None:
+        ends_in_backslash = self._token_ids and self._compiled.vocabulary.token_bytes[self._token_ids[-1]][-1:] == b"\\"
+        if ends_in_backslash and (matcher := self._without_backslash()) is not None:
             num_words = num_bitmask_words(self._compiled.vocabulary.num_logits)
             words = torch.zeros((1, num_words), dtype=torch.int32)
             matcher.unsafe_compute_mask_ptr(words.data_ptr(), 4 * num_words)
