@@ -206,10 +206,8 @@ def _control_id(token: ControlToken, tokenizer: LLTokenizer) -> int:
 
 
 def _chosen(name: str, args: JsonSchemaConstraint) -> ChosenGrammar[bool]:
-    from sureact.constraints.byte_matcher import grammar_error
-
     try:
-        return args.choose_grammar(lambda grammar: grammar_error(grammar) or True)
+        return args.grammar_for_any_vocabulary()
     except (ConstraintCompileError, UnsupportedSchemaError) as error:
         raise _of_tool(name, error) from error
 

@@ -154,9 +154,15 @@ class JsonSchemaConstraint(Constraint):
             ConstraintCompileError: malformed, or no value can satisfy it.
             UnsupportedSchemaError: a keyword cannot be enforced.
         """
-        from sureact.constraints.byte_matcher import grammar_error
+        self.grammar_for_any_vocabulary()
 
-        self.choose_grammar(lambda grammar: grammar_error(grammar) or True)
+    def grammar_for_any_vocabulary(self) -> ChosenGrammar[bool]:
+        """Return the tightest grammar that compiles, or what an earlier call found.
+
+        Raises:
+            ConstraintCompileError, UnsupportedSchemaError: see `check`.
+        """
+        return _grammar_on_bytes(self)
 
     def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
         """Bind to a vocabulary, or return what an earlier call bound."""
@@ -241,6 +247,13 @@ def _compiler_for(vocabulary: Vocabulary) -> Callable[[str], CompiledGrammar | s
 
 def _bound(chosen: ChosenGrammar[CompiledGrammar], vocabulary: Vocabulary) -> CompiledConstraint:
     return chosen.compiled if chosen.guard is None else GuardedConstraint(chosen.compiled, chosen.guard, vocabulary)
+
+
+@lru_cache(maxsize=256)
+def _grammar_on_bytes(constraint: JsonSchemaConstraint) -> ChosenGrammar[bool]:
+    from sureact.constraints.byte_matcher import grammar_error
+
+    return constraint.choose_grammar(lambda grammar: grammar_error(grammar) or True)
 
 
 @lru_cache(maxsize=256)
