@@ -1,0 +1,1 @@
+"""Guesses at what comes next, for the model to verify. Knows token ids only."""
