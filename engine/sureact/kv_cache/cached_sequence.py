@@ -2,10 +2,16 @@
 
 from dataclasses import dataclass, field
 
+from sureact.kv_cache.prefix_index import Prefix
+
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class CachedSequence:
-    """A growing list of token ids; the first `num_cached` of them have keys and values in `block_table`."""
+    """A growing list of token ids; the first `num_cached` of them have keys and values in `block_table`.
+
+    Its owner may append tokens, and take the last ones away if it lowers `num_cached` with them; all else goes through
+    `PagedCache`.
+    """
 
     token_ids: list[int] = field(default_factory=list[int])
     block_table: list[int] = field(default_factory=list[int])
@@ -14,7 +20,13 @@ class CachedSequence:
     is_running: bool = False
     """Whether a request works on it now, so that it must not be evicted."""
     last_used: int = 0
-    """Clock of the owner's last use, for least-recently-used eviction."""
+    """Clock of the cache at the last use, for least-recently-used eviction."""
+    cache_salt: str | None = None
+    """Only sequences of the same salt share what they computed, but for public prefixes. Fixed from the beginning."""
+    prefixes: list[Prefix] = field(default_factory=list[Prefix])
+    """The cache's own: the prefix that ends with each computed full block, from the first on."""
+    branch: Prefix | None = None
+    """The cache's own: after which prefix others may find the block begun but not full."""
 
     def __len__(self) -> int:
         """Tokens, cached or not."""
