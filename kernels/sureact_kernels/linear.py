@@ -5,14 +5,13 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F  # noqa: N812  the field's name for it
 
+from sureact_kernels.arguments import check_dtype
 from sureact_kernels.errors import KernelInputError
+from sureact_kernels.int8_product import int8_product
 
 ROW_MULTIPLE = 4
 """Dense CPU products agree bit for bit between row counts that are multiples of this (measured on AVX-512; the tests
 check the machine they run on)."""
-
-FAST_MIN_ROWS = 32
-"""Rows from which the non-invariant int8 product converts the weight to bfloat16; below, converting costs more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +39,9 @@ class Int8Weight:
     weight: torch.Tensor
     """`[out_features, in_features]`, int8, contiguous; in_features a multiple of 16."""
     scales: torch.Tensor
-    """`[out_features]`, bfloat16."""
+    """`[out_features]`, bfloat16; float32 beside `packed`."""
+    packed: torch.Tensor | None = None
+    """The same matrix as `int8_product` takes it, from `pack_int8`; without it, torch's own product is used."""
 
     @property
     def out_features(self) -> int:
@@ -85,11 +86,12 @@ def linear(
 
         out[t, n] = sum_k x[t, k] * weight[n, k] + bias[n]
 
-    With `invariant`, a row's result has the same bits whatever other rows are in `x`. Without, products of many rows
-    may sum in another order and run faster. Accumulates in float32.
+    With `invariant`, a row's result has the same bits whatever other rows are in `x`; int8 and int4 products always
+    give that. Sums in float32, for packed int8 weights in integers (`int8_product`). A product that takes bfloat16
+    only rounds `x` to it: int4, int8 that is not packed, and a dense weight in bfloat16.
 
     Args:
-        x: `[num_tokens, in_features]`; the dtype of a dense weight, bfloat16 for int8 and int4.
+        x: `[num_tokens, in_features]`, float32 or bfloat16; for a dense weight its dtype or float32.
         weight: `[out_features, in_features]` in one of the three forms.
         bias: `[out_features]`, dtype of `x`.
         invariant: whether each row must be independent of the number of rows.
@@ -98,34 +100,35 @@ def linear(
         `[num_tokens, out_features]`, dtype of `x`, new.
 
     Raises:
-        KernelInputError: `x` is not a matrix of the dtype that the weight needs.
+        KernelInputError: `x` is not a matrix of a dtype that the weight takes.
     """
     if x.dim() != 2:
         raise KernelInputError(f"linear: x has shape {list(x.shape)}; it must be [num_tokens, in_features].")
     if isinstance(weight, DenseWeight):
-        return _dense(x, weight, bias, invariant=invariant)
-    if x.dtype != torch.bfloat16:
-        raise KernelInputError(f"linear: x has dtype {x.dtype}; int8 and int4 weights need torch.bfloat16.")
-    if isinstance(weight, Int8Weight):
-        out = _int8(x, weight, invariant=invariant)
-    else:
-        out = torch.ops.aten._weight_int4pack_mm_for_cpu(
-            x.contiguous(), weight.packed, weight.group_size, weight.scales_and_zeros
-        )
+        return _dense(x, weight.weight, bias, invariant=invariant)
+    check_dtype("linear", "x", x, (torch.bfloat16, torch.float32))
+    out = (_int8(x, weight) if isinstance(weight, Int8Weight) else _int4(x, weight)).to(x.dtype)
     return out if bias is None else out.add_(bias)
 
 
-def _dense(x: torch.Tensor, weight: DenseWeight, bias: torch.Tensor | None, *, invariant: bool) -> torch.Tensor:
-    if x.dtype != weight.weight.dtype:
-        raise KernelInputError(f"linear: x has dtype {x.dtype}; the weight has {weight.weight.dtype}.")
+def _dense(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *, invariant: bool) -> torch.Tensor:
+    if x.dtype != weight.dtype:
+        check_dtype("linear", "x", x, (weight.dtype, torch.float32))
+        out = _dense(x.to(weight.dtype), weight, None, invariant=invariant).float()
+        return out if bias is None else out.add_(bias)
     missing = -x.shape[0] % ROW_MULTIPLE if invariant else 0
     if not missing:
-        return F.linear(x, weight.weight, bias)
-    return F.linear(F.pad(x, (0, 0, 0, missing)), weight.weight, bias)[: x.shape[0]]
+        return F.linear(x, weight, bias)
+    return F.linear(F.pad(x, (0, 0, 0, missing)), weight, bias)[: x.shape[0]]
 
 
-def _int8(x: torch.Tensor, weight: Int8Weight, *, invariant: bool) -> torch.Tensor:
-    if invariant or x.shape[0] < FAST_MIN_ROWS:
-        return torch.ops.aten._weight_int8pack_mm(x.contiguous(), weight.weight, weight.scales)
-    # Every int8 value is exact in bfloat16, so scaling the product instead of the weight loses nothing.
-    return F.linear(x, weight.weight.to(torch.bfloat16)).mul_(weight.scales)
+def _int8(x: torch.Tensor, weight: Int8Weight) -> torch.Tensor:
+    if weight.packed is not None:
+        return int8_product(x.float(), weight.packed, weight.scales)
+    return torch.ops.aten._weight_int8pack_mm(x.to(torch.bfloat16).contiguous(), weight.weight, weight.scales)
+
+
+def _int4(x: torch.Tensor, weight: Int4Weight) -> torch.Tensor:
+    return torch.ops.aten._weight_int4pack_mm_for_cpu(
+        x.to(torch.bfloat16).contiguous(), weight.packed, weight.group_size, weight.scales_and_zeros
+    )

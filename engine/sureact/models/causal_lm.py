@@ -80,7 +80,7 @@ class CausalLM(ABC):
         self, token_ids: torch.Tensor, metadata: AttentionMetadata, caches: Sequence[LayerCache]
     ) -> torch.Tensor:
         """Run the blocks over `token_ids` `[num_tokens]`, int64; fill `caches`; return `[num_tokens, hidden_size]`."""
-        x, residual = embedding(token_ids, self.embedding), None
+        x, residual = embedding(token_ids, self.embedding).to(self.final_norm.weight.dtype), None
         rotary = self.rotary.at(metadata.positions)
         for block, (key_cache, value_cache) in zip(self.blocks, caches, strict=True):
             x, residual = block(x, residual, rotary, key_cache, value_cache, metadata)

@@ -25,13 +25,14 @@ def load_weights(
     """Load a model's weights by the names of `sureact.weights.parameter_names`.
 
     Matrices of linear layers become `LinearWeight` objects; routers, and those whose shape a quantization does not
-    take, stay dense. The embedding, norms and biases are tensors in `dtype`. What needs no change is memory-mapped. A
-    tied, dense `lm_head` shares the embedding's tensor; a tied, quantized one is made from it.
+    take, stay dense, in `dtype` as the embedding. Norms and biases are tensors in the dtype of activations: float32
+    beside quantized matrices, `dtype` else. What needs no change is memory-mapped. A tied, dense `lm_head` shares the
+    embedding's tensor; a tied, quantized one is made from it.
 
     Args:
         folder: holds the safetensors files.
         config: what `read_model_config` read from the same folder.
-        dtype: of everything that is not quantized.
+        dtype: of the embedding and of dense matrices.
         quantization: of the linear matrices; int4 only on the CPU.
         device: where the weights go.
 
@@ -44,6 +45,7 @@ def load_weights(
     checkpoint = Checkpoint(folder)
     sources = map_parameters(config, checkpoint)
     quantized = {} if quantization == "none" else quantized_weights(checkpoint, sources, quantization)
+    activation_dtype = dtype if quantization == "none" else torch.float32
     weights: dict[str, torch.Tensor | LinearWeight] = {}
     embedding = merged_tensor(checkpoint, sources["embedding"]).to(device, dtype)
     for name, source in sources.items():
@@ -52,12 +54,15 @@ def load_weights(
         elif name == "embedding" or (name == "lm_head" and config.tie_word_embeddings):
             weights[name] = embedding if name == "embedding" else DenseWeight(embedding)
         else:
-            tensor = merged_tensor(checkpoint, source).to(device, dtype)
-            weights[name] = tensor if source.role == "plain" else DenseWeight(tensor)
+            tensor = merged_tensor(checkpoint, source)
+            is_plain = source.role == "plain"
+            weights[name] = tensor.to(device, activation_dtype) if is_plain else DenseWeight(tensor.to(device, dtype))
     return weights
 
 
 def _moved(weight: QuantizedWeight, device: torch.device) -> QuantizedWeight:
+    if device.type == "cpu":
+        return weight
     if isinstance(weight, Int8Weight):
-        return Int8Weight(weight.weight.to(device), weight.scales.to(device))
+        return Int8Weight(weight.weight.to(device), weight.scales.to(device, torch.bfloat16))
     return Int4Weight(weight.packed.to(device), weight.scales_and_zeros.to(device), weight.group_size)

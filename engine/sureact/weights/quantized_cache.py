@@ -20,6 +20,7 @@ from sureact.weights.quantization import (
     quantize_int4,
     quantize_int8,
 )
+from sureact_kernels.int8_product import pack_int8
 from sureact_kernels.linear import Int4Weight, Int8Weight
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def quantized_weights(
     metadata = {"fingerprint": _fingerprint(checkpoint)}
     cached = _read(path, metadata)
     if cached is not None:
-        return _unflatten(cached, quantization)
+        return _unflatten(cached, quantization, path)
     can_quantize = can_quantize_int8 if quantization == "int8" else can_quantize_int4
     quantize = quantize_int8 if quantization == "int8" else quantize_int4
     flat: dict[str, torch.Tensor] = {}
@@ -67,7 +68,8 @@ def quantized_weights(
             flat |= _flatten(name, quantize(merged_tensor(checkpoint, source)))
     _write(path, flat, metadata)
     # Reading it back swaps the copies in memory for pages of the file.
-    return _unflatten(_read(path, metadata) or flat, quantization)
+    cached = _read(path, metadata)
+    return _unflatten(flat, quantization) if cached is None else _unflatten(cached, quantization, path)
 
 
 def _fingerprint(checkpoint: Checkpoint) -> str:
@@ -84,12 +86,27 @@ def _flatten(name: str, weight: QuantizedWeight) -> dict[str, torch.Tensor]:
     return {f"{name}.values": values, f"{name}.scales": scales}
 
 
-def _unflatten(flat: Mapping[str, torch.Tensor], quantization: Literal["int8", "int4"]) -> dict[str, QuantizedWeight]:
+def _unflatten(
+    flat: Mapping[str, torch.Tensor], quantization: Literal["int8", "int4"], path: Path | None = None
+) -> dict[str, QuantizedWeight]:
+    """Make weights of tensors, which come from the file at `path` or, with None, have memory of their own."""
     names = [key.removesuffix(".values") for key in flat if key.endswith(".values")]
     pairs = {name: (flat[f"{name}.values"], flat[f"{name}.scales"]) for name in names}
-    if quantization == "int8":
-        return {name: Int8Weight(values, scales) for name, (values, scales) in pairs.items()}
-    return {name: Int4Weight(values, scales, INT4_GROUP_SIZE) for name, (values, scales) in pairs.items()}
+    if quantization == "int4":
+        return {name: Int4Weight(values, scales, INT4_GROUP_SIZE) for name, (values, scales) in pairs.items()}
+    weights: dict[str, QuantizedWeight] = {}
+    for name, (values, scales) in pairs.items():
+        packed = pack_int8(values if path is None else _remapped(path, f"{name}.values"))
+        weights[name] = Int8Weight(values, scales if packed is None else scales.float(), packed)
+    return weights
+
+
+def _remapped(path: Path, name: str) -> torch.Tensor:
+    """Return a tensor in a mapping of its own, whose pages go with it: read through one that stays, they would too."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt", device="cpu") as file:
+        return file.get_tensor(name)
 
 
 def _read(path: Path, metadata: dict[str, str]) -> dict[str, torch.Tensor] | None:

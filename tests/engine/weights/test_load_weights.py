@@ -91,6 +91,16 @@ def test_a_router_and_a_shape_that_int4_does_not_take_stay_dense(save_tiny_model
     assert _dense(weights["lm_head"]).dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("quantization", ["int8", "int4"])
+def test_beside_quantized_matrices_norms_and_biases_are_float32_and_the_embedding_is_not(
+    quantization: Quantization, save_tiny_model: SaveTinyModel
+) -> None:
+    weights = _load(save_tiny_model("qwen2"), quantization, torch.bfloat16)
+    plain = {name: weight.dtype for name, weight in weights.items() if isinstance(weight, torch.Tensor)}
+    assert plain.pop("embedding") == torch.bfloat16
+    assert set(plain.values()) == {torch.float32}
+
+
 @pytest.mark.parametrize("quantization", ["none", "int8", "int4"])
 def test_the_names_do_not_depend_on_the_quantization(
     quantization: Quantization, save_tiny_model: SaveTinyModel

@@ -1,5 +1,6 @@
 import logging
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ from sureact.weights.checkpoint import Checkpoint
 from sureact.weights.model_config import read_model_config
 from sureact.weights.parameter_names import map_parameters
 from sureact.weights.quantized_cache import QuantizedWeight, quantized_weights
+from sureact_kernels.int8_product import has_exact_product
 from sureact_kernels.linear import Int4Weight, Int8Weight
 
 SaveTinyModel = Callable[..., Path]
@@ -65,6 +67,31 @@ def test_matrices_begin_where_vectorized_products_may_read(save_tiny_model: Save
     for weight in _quantized(save_tiny_model("qwen2", num_hidden_layers=num_layers)).values():
         assert isinstance(weight, Int8Weight)
         assert weight.weight.data_ptr() % 64 == 0
+
+
+def test_int8_matrices_are_packed_with_float32_scales_where_the_cpu_has_the_product(
+    save_tiny_model: SaveTinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_tiny_model("qwen2")
+    head = _quantized(folder)["lm_head"]
+    assert isinstance(head, Int8Weight)
+    assert (head.packed is not None) == (head.scales.dtype == torch.float32) == has_exact_product()
+    monkeypatch.setattr(quantized_cache, "pack_int8", lambda _weight: None)
+    head = _quantized(folder)["lm_head"]
+    assert isinstance(head, Int8Weight)
+    assert head.packed is None
+    assert head.scales.dtype == torch.bfloat16
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs Linux's account of mapped pages")
+def test_packing_leaves_no_page_of_the_file_in_memory(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen2", vocab_size=20_000)
+    _quantized(folder)
+    weights = _quantized(folder)  # the first call wrote the file
+    file = re.escape("quantized/int8")
+    resident = re.findall(rf"{file}.*\n(?:(?!Rss).*\n)*Rss: +(\d+) kB", Path("/proc/self/smaps").read_text())
+    size = sum(weight.num_bytes for weight in weights.values())
+    assert 0 < sum(map(int, resident)) * 1024 < size / 4
 
 
 def test_changed_weights_are_quantized_anew(save_tiny_model: SaveTinyModel) -> None:
