@@ -12,7 +12,7 @@ from sureact.agent.prediction import RunUsage
 from sureact.agent.prompt_format import plain_text
 from sureact.agent.streaming import stream_text
 from sureact.agent.trajectory import Step, Trajectory
-from sureact.errors import ConfigError, ConstraintError, PromptTooLongError
+from sureact.errors import ConfigError, ConstraintError, PromptTooLongError, RequestAbortedError
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class AgentRun:
         self._started = time.perf_counter()
         self._session = lm.session()
         self._committed_tokens = 0
+        self._is_cancelled = False
         try:
             self._opening_tokens = self._session.append(self._opening)
         except BaseException:
@@ -175,6 +176,11 @@ class AgentRun:
         self.usage.add(output)
         return extraction.parse(output)
 
+    def cancel(self) -> None:
+        """End the run from another thread: its generation ends, and whatever it does next on its session fails."""
+        self._is_cancelled = True
+        self._session.close()
+
     def close(self) -> None:
         """Give the session's memory back and stop the clock."""
         self._session.close()
@@ -212,6 +218,8 @@ class AgentRun:
         """Write the opening and the kept steps into a fresh session."""
         self._session.close()
         self._session = self._lm.session()
+        if self._is_cancelled:
+            raise RequestAbortedError("The run was cancelled.")
         self._append(self._opening)
         for step in self.trajectory.steps:
             self._append(self._format.step(step))

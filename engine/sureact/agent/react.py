@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from sureact.agent.agent_run import AgentRun, Call, Thought, TokenLimits
+from sureact.agent.batch_run import BatchRun, check_num_threads
 from sureact.agent.default_model import default_model
 from sureact.agent.events import (
     AnswerReady,
@@ -109,14 +110,92 @@ class ReAct:
             OutputTruncatedError: the outputs did not end within their budget.
             TraceError: the trace file cannot be written.
         """
+        return self._run(inputs, self.max_iters if max_iters is None else _checked_max_iters(max_iters))
+
+    @overload
+    def batch(
+        self,
+        examples: Iterable[Mapping[str, Any]],
+        *,
+        num_threads: int | None = None,
+        max_errors: None = None,
+        return_failed_examples: Literal[False] = False,
+        disable_progress_bar: bool = False,
+    ) -> list[Prediction]: ...
+
+    @overload
+    def batch(
+        self,
+        examples: Iterable[Mapping[str, Any]],
+        *,
+        num_threads: int | None = None,
+        max_errors: int,
+        return_failed_examples: Literal[False] = False,
+        disable_progress_bar: bool = False,
+    ) -> list[Prediction | None]: ...
+
+    @overload
+    def batch(
+        self,
+        examples: Iterable[Mapping[str, Any]],
+        *,
+        num_threads: int | None = None,
+        max_errors: int | None = None,
+        return_failed_examples: Literal[True],
+        disable_progress_bar: bool = False,
+    ) -> tuple[list[Prediction | None], list[Mapping[str, Any]], list[Exception]]: ...
+
+    def batch(
+        self,
+        examples: Iterable[Mapping[str, Any]],
+        *,
+        num_threads: int | None = None,
+        max_errors: int | None = None,
+        return_failed_examples: bool = False,
+        disable_progress_bar: bool = False,
+    ) -> Sequence[Prediction | None] | tuple[list[Prediction | None], list[Mapping[str, Any]], list[Exception]]:
+        """Run the agent on many examples at once, on threads; the engine computes their steps together.
+
+        Each run takes the steps that it would have taken alone. `on_event` is called on the thread of each run, and
+        tools on several threads at a time. Ctrl-C cancels all runs.
+
+        Args:
+            examples: inputs of each run: mappings, or `Example`s that know their inputs.
+            num_threads: runs at a time; None for as many as the engine computes together.
+            max_errors: runs that may fail, leaving None in their place. One more, and no other run begins; those that
+                run finish, and the error of the first example that failed is raised. None allows no error, or any
+                number with `return_failed_examples`.
+            return_failed_examples: return the failed examples and their errors too.
+            disable_progress_bar: draw no bar; without a terminal none is drawn.
+
+        Returns:
+            The predictions in the order of the examples; with `return_failed_examples` a triple of these, the failed
+            examples and their errors.
+
+        Raises:
+            ConfigError: an option is not allowed.
+            SureactError: see `__call__`.
+        """
+        if max_errors is None and not return_failed_examples:
+            max_errors = 0
+        run = BatchRun(lambda inputs, watch: self._run(inputs, self.max_iters, watch), examples, max_errors)
+        run.run(check_num_threads(num_threads, self.lm), shows_progress=not disable_progress_bar)
+        if run.has_failed:
+            run.raise_first_error()
+        return (run.predictions, *run.failures()) if return_failed_examples else run.predictions
+
+    def _run(
+        self, inputs: Mapping[str, Any], max_iters: int, watch: Callable[[AgentRun], None] = lambda _: None
+    ) -> Prediction:
+        """Run the agent; tell `watch` of the run before it generates."""
         values = self.signature.check_inputs(inputs)
-        limit = self.max_iters if max_iters is None else _checked_max_iters(max_iters)
         with RunTrace(self.trace) as trace:
             trace.header(self.lm.name, self.prompt_format.name, self.tools, values)
             run = AgentRun(self.lm, self.prompt_format, values, self.limits, lambda event: self._tell(event, trace))
             try:
-                self._tell(RunStarted(values, tuple(self.tools), limit), trace)
-                reason = self._take_steps(run, limit, trace)
+                watch(run)
+                self._tell(RunStarted(values, tuple(self.tools), max_iters), trace)
+                reason = self._take_steps(run, max_iters, trace)
                 outputs = run.extract(self._extraction, self.truncate_trajectory)
             finally:
                 run.close()

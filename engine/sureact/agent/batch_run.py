@@ -1,0 +1,164 @@
+"""Many runs of an agent at once, on threads, so that the engine computes their steps together."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sureact.agent.prediction import Example
+from sureact.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sureact.agent.agent_run import AgentRun
+    from sureact.agent.language_model import LanguageModel
+    from sureact.agent.prediction import Prediction
+
+RunAgent = Callable[[Mapping[str, Any], Callable[["AgentRun"], None]], "Prediction"]
+"""Runs an agent on inputs; tells its second argument of the run before it generates."""
+
+_NUM_THREADS_WITHOUT_ENGINE = 8
+
+
+class BatchRun:
+    """Runs an agent on every example once. For one call of `run`."""
+
+    def __init__(self, run_agent: RunAgent, examples: Iterable[Mapping[str, Any]], max_errors: int | None) -> None:
+        """Prepare the runs.
+
+        Args:
+            run_agent: runs the agent on one example.
+            examples: inputs of each run.
+            max_errors: runs that may fail before no other begins; None for all.
+
+        Raises:
+            ConfigError: `max_errors` is negative.
+        """
+        if max_errors is not None and max_errors < 0:
+            raise ConfigError(f"max_errors is {max_errors}; it must be at least 0, or None.")
+        self.examples = list(examples)
+        self.predictions: list[Prediction | None] = [None] * len(self.examples)
+        """In the order of the examples; None where a run failed or did not begin."""
+        self.errors: dict[int, Exception] = {}
+        """What made runs fail, by the index of their example."""
+        self._run_agent = run_agent
+        self._max_errors = len(self.examples) if max_errors is None else max_errors
+        self._indices = iter(range(len(self.examples)))
+        self._running: dict[int, AgentRun] = {}
+        self._interrupt: BaseException | None = None
+        self._is_cancelled = False
+        self._lock = threading.Lock()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether more runs failed than may."""
+        return len(self.errors) > self._max_errors
+
+    def run(self, num_threads: int, *, shows_progress: bool) -> None:
+        """Run all, and wait for them. An interrupt cancels the generations at once; running tools are waited for.
+
+        Args:
+            num_threads: runs at a time.
+            shows_progress: draw a bar on standard error if that is a terminal.
+        """
+        with _progress_bar(len(self.examples), shows_progress) as advance:
+            # A second interrupt must not wait for a tool that hangs, nor must Python's end.
+            threads = [
+                threading.Thread(target=self._work, args=(advance,), name=f"sureact-batch-{i}", daemon=True)
+                for i in range(min(num_threads, len(self.examples)))
+            ]
+            for thread in threads:
+                thread.start()
+            try:
+                _join(threads)
+            except BaseException:
+                self._cancel()
+                _join(threads)
+                raise
+        if self._interrupt is not None:
+            raise self._interrupt
+
+    def failures(self) -> tuple[list[Mapping[str, Any]], list[Exception]]:
+        """Return the examples that failed and their errors, in order."""
+        failed = sorted(self.errors)
+        return [self.examples[index] for index in failed], [self.errors[index] for index in failed]
+
+    def raise_first_error(self) -> None:
+        """Raise the error of the first example that failed, with a note that tells which it was."""
+        index, error = min(self.errors.items())
+        error.add_note(f"This was example {index} of {len(self.examples)}; {len(self.errors)} failed.")
+        raise error
+
+    def _work(self, advance: Callable[[], None]) -> None:
+        while (index := self._next_index()) is not None:
+            try:
+                watch = partial(self._watch, index)
+                self.predictions[index] = self._run_agent(_inputs(self.examples[index]), watch)
+            except Exception as error:  # raised again, or returned, by the thread that called
+                self.errors[index] = error
+            except BaseException as error:  # a callback that ends the program ends the batch
+                self._interrupt = error
+                self._cancel()
+            self._running.pop(index, None)
+            advance()
+
+    def _next_index(self) -> int | None:
+        with self._lock:
+            return None if self._is_cancelled or self.has_failed else next(self._indices, None)
+
+    def _watch(self, index: int, run: AgentRun) -> None:
+        with self._lock:
+            self._running[index] = run
+            is_late = self._is_cancelled
+        if is_late:
+            run.cancel()
+
+    def _cancel(self) -> None:
+        with self._lock:
+            self._is_cancelled = True
+            runs = list(self._running.values())
+        # Each waits for the step of the engine that runs now; one after another they would wait for a step each.
+        cancellations = [threading.Thread(target=run.cancel, daemon=True) for run in runs]
+        for thread in cancellations:
+            thread.start()
+        _join(cancellations)
+
+
+def check_num_threads(num_threads: int | None, lm: LanguageModel) -> int:
+    """Return how many runs go at a time: by default as many as the engine computes together.
+
+    Raises:
+        ConfigError: it is below 1.
+    """
+    if num_threads is None:
+        return getattr(getattr(lm, "config", None), "max_running_requests", _NUM_THREADS_WITHOUT_ENGINE)
+    if num_threads < 1:
+        raise ConfigError(f"num_threads is {num_threads}; it must be at least 1.")
+    return num_threads
+
+
+def _inputs(example: Mapping[str, Any]) -> Mapping[str, Any]:
+    return example.inputs() if isinstance(example, Example) else example
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join()
+
+
+@contextmanager
+def _progress_bar(total: int, is_wanted: bool) -> Generator[Callable[[], None]]:
+    """Draw a bar while the block runs; yield what moves it on by one."""
+    if not is_wanted or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)

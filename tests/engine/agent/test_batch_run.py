@@ -1,0 +1,209 @@
+"""Agents that run at once: the same steps as alone, errors where they belong, and an end when asked for one."""
+
+import io
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sureact.agent.agent_run import TokenLimits
+from sureact.agent.prediction import Example, Prediction
+from sureact.agent.react import ReAct
+from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.trace import read_trace
+from sureact.engine import Engine
+from sureact.errors import ConfigError, OutputTruncatedError, SignatureError
+
+SHORT = TokenLimits(thought=6, call=40, observation=40, outputs=40)
+QUESTIONS: list[dict[str, str]] = [{"question": f"What is {n} and {n}?"} for n in range(4)]
+
+
+@pytest.fixture(scope="module")
+def long_engine(make_checkpoint: Callable[..., Path]) -> Iterator[Engine]:
+    """A tiny engine whose context holds the prompts of an agent in bytes."""
+    folder = make_checkpoint("qwen2", max_position_embeddings=4096)
+    with Engine(
+        str(folder), quantization="none", dtype="float32", kv_cache_gb=0.05, max_running_requests=3, num_threads=1
+    ) as engine:
+        yield engine
+
+
+def step(name: str, **args: object) -> list[str]:
+    """The two texts of a step in the format `fields`."""
+    return [f" I use {name}.\n", f"Action: {name}\nArguments: {json.dumps(args)}\n"]
+
+
+def answer(value: int) -> list[str]:
+    return [*step("finish"), json.dumps({"reasoning": "known", "answer": value})]
+
+
+def scripted(script: Sequence[str | BaseException], tools: Sequence[Any] = ()) -> ReAct:
+    return ReAct("question -> answer: int", tools, lm=ScriptedModel(script), prompt_format="fields")
+
+
+def pick(of: bool) -> str:
+    """Pick one of two."""
+    return "left" if of else "right"
+
+
+def real(lm: Engine, **options: Any) -> ReAct:
+    return ReAct(
+        "question -> answer: bool", [pick], lm=lm, prompt_format="fields", max_iters=1, limits=SHORT, **options
+    )
+
+
+def outcome(agent: ReAct, inputs: dict[str, str]) -> Prediction | type[Exception]:
+    """What one run gives alone; a random model may not end its outputs."""
+    try:
+        return agent(question=inputs["question"])
+    except OutputTruncatedError as error:
+        return type(error)
+
+
+def test_agents_at_once_take_the_steps_that_each_takes_alone(long_engine: Engine) -> None:
+    agent = real(long_engine)
+    alone = [outcome(agent, question) for question in QUESTIONS]
+    predictions, failed, errors = agent.batch(QUESTIONS, num_threads=3, return_failed_examples=True)
+    assert len(predictions) == len(QUESTIONS)
+    for before, together in zip(alone, predictions, strict=True):
+        assert isinstance(before, Prediction) == (together is not None)
+        if isinstance(before, Prediction) and together is not None:
+            assert dict(before) == dict(together)
+            assert [(s.thought, s.tool_name, s.tool_args, s.observation) for s in before.trajectory.steps] == [
+                (s.thought, s.tool_name, s.tool_args, s.observation) for s in together.trajectory.steps
+            ]
+            assert before.usage.completion_tokens == together.usage.completion_tokens
+    assert len(failed) == len(errors) == sum(not isinstance(before, Prediction) for before in alone)
+    long_engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_predictions_come_in_the_order_of_the_examples() -> None:
+    seen: list[str] = []
+    agent = scripted([text for value in range(4) for text in answer(value)])
+
+    def note(event: object) -> None:
+        seen.append(type(event).__name__)
+
+    agent.on_event = note
+    predictions = agent.batch(QUESTIONS[:4], num_threads=1)
+    assert [prediction.answer for prediction in predictions] == [0, 1, 2, 3]
+    assert seen.count("RunStarted") == seen.count("AnswerReady") == 4
+
+
+def test_no_examples_give_no_predictions() -> None:
+    assert scripted([]).batch([]) == []
+
+
+def test_an_example_gives_its_inputs_alone() -> None:
+    example = Example(question="?", answer=3).with_inputs("question")
+    assert scripted(answer(3)).batch([example])[0].answer == 3
+
+
+def test_the_first_error_is_raised_with_its_place_and_no_run_begins_after_it() -> None:
+    agent = scripted([*answer(0), *step("finish"), "no JSON", *answer(2)])
+    with pytest.raises(Exception, match="not allowed") as caught:
+        agent.batch(QUESTIONS[:3], num_threads=1)
+    assert caught.value.__notes__ == ["This was example 1 of 3; 1 failed."]
+    assert isinstance(agent.lm, ScriptedModel)
+    assert len(agent.lm.script) == len(answer(2))
+
+
+def test_allowed_errors_leave_none_in_their_place() -> None:
+    agent = scripted([*answer(0), *step("finish"), "no JSON", *answer(2)])
+    predictions = agent.batch(QUESTIONS[:3], num_threads=1, max_errors=1)
+    assert [prediction and prediction.answer for prediction in predictions] == [0, None, 2]
+
+
+def test_failed_examples_are_returned_with_their_errors() -> None:
+    agent = scripted(answer(7))
+    examples = [{"question": "?"}, {"wrong": "?"}]
+    predictions, failed, errors = agent.batch(examples, num_threads=1, return_failed_examples=True)
+    assert [prediction and prediction.answer for prediction in predictions] == [7, None]
+    assert failed == [{"wrong": "?"}]
+    assert [type(error) for error in errors] == [SignatureError]
+
+
+def test_more_errors_than_allowed_are_raised_even_where_failures_are_returned() -> None:
+    with pytest.raises(SignatureError):
+        scripted([]).batch([{"wrong": "?"}] * 2, num_threads=1, max_errors=1, return_failed_examples=True)
+
+
+@pytest.mark.parametrize("options", [{"num_threads": 0}, {"max_errors": -1}])
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"is (0|-1); it must be at least"):
+        scripted([]).batch(QUESTIONS, **options)
+
+
+def test_as_many_run_at_a_time_as_the_engine_computes_together(long_engine: Engine) -> None:
+    names: set[str] = set()
+
+    def note(event: object) -> None:
+        names.add(threading.current_thread().name)
+
+    real(long_engine, on_event=note).batch(QUESTIONS * 2, return_failed_examples=True)
+    assert 1 < len(names) <= long_engine.config.max_running_requests
+
+
+def test_each_run_has_its_own_records_in_a_shared_trace(long_engine: Engine, tmp_path: Path) -> None:
+    real(long_engine, trace=tmp_path / "t.jsonl").batch(QUESTIONS, num_threads=3, return_failed_examples=True)
+    records = read_trace(tmp_path / "t.jsonl")
+    questions = {record["inputs"]["question"] for record in records if record["type"] == "header"}
+    assert questions == {question["question"] for question in QUESTIONS}
+    assert len({record["run_id"] for record in records}) == len(QUESTIONS)
+
+
+def test_an_interrupt_cancels_every_run_and_frees_its_memory(
+    long_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = long_engine.stats().kv_blocks_used
+    begun = threading.Barrier(4, timeout=30)
+
+    def join_when_all_run(thread: threading.Thread, timeout: float | None = None) -> None:
+        monkeypatch.setattr(threading.Thread, "join", join)
+        begun.wait()
+        raise KeyboardInterrupt
+
+    def wait_for_others(event: object) -> None:
+        if type(event).__name__ == "RunStarted":
+            begun.wait()
+
+    long = TokenLimits(thought=300, call=60, observation=40, outputs=60)
+    agent = ReAct("question -> answer", [], lm=long_engine, prompt_format="fields", limits=long)
+    agent.on_event = wait_for_others
+    join = threading.Thread.join
+    monkeypatch.setattr(threading.Thread, "join", join_when_all_run)
+    with pytest.raises(KeyboardInterrupt):
+        agent.batch(QUESTIONS, num_threads=3)
+    assert long_engine.stats().kv_blocks_used == used
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("sureact-batch")]
+    long_engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_callback_that_ends_the_program_ends_the_batch() -> None:
+    def leave(event: object) -> None:
+        raise SystemExit(3)
+
+    agent = scripted(answer(1))
+    agent.on_event = leave
+    with pytest.raises(SystemExit):
+        agent.batch(QUESTIONS, num_threads=1, return_failed_examples=True)
+
+
+def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    scripted(answer(1)).batch(QUESTIONS[:1])
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    scripted(answer(1)).batch(QUESTIONS[:1], disable_progress_bar=True)
+    assert sys.stderr.getvalue() == ""  # pyright: ignore[reportAttributeAccessIssue]
+    scripted(answer(1)).batch(QUESTIONS[:1])
+    assert "1/1" in sys.stderr.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert capsys.readouterr().out == ""
