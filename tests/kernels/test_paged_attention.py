@@ -1,63 +1,110 @@
+from collections.abc import Sequence
+
 import pytest
 import torch
 
 from sureact_kernels.arguments import FLOAT_DTYPES
+from sureact_kernels.attention_plan import plan_attention
 from sureact_kernels.errors import KernelInputError
 from sureact_kernels.paged_attention import paged_attention
 from sureact_kernels.testing import assert_close
 
-BLOCK_SIZE, HEAD_DIM = 16, 24
-CONTEXT_LENS = (1, 15, 16, 17, 63, 123)
+BLOCK_SIZE, HEAD_DIM, SCALE = 16, 24, 0.2
+QUERY_LENS = (1, 63, 5, 300, 1, 130, 2, 1, 16, 3)
+CONTEXT_LENS = (40, 63, 128, 310, 1, 131, 17, 16, 200, 60)
+NUM_BLOCKS, MAX_BLOCKS = 90, 20
+
+Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def exact_attention(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float) -> torch.Tensor:
-    """One token's heads `[num_q_heads, head_dim]` over `[num_kv_heads, context_len, head_dim]`, in float64."""
-    group = q.shape[0] // keys.shape[0]
-    keys, values = (t.double().repeat_interleave(group, 0) for t in (keys, values))
-    scores = (keys @ q.double().unsqueeze(-1)).squeeze(-1) * scale
-    return (scores.softmax(-1).unsqueeze(1) @ values).squeeze(1)
-
-
-def cache_of(
-    num_kv_heads: int, dtype: torch.dtype, num_blocks: int = 40
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Keys, values, and a table of shuffled blocks per context length, padded with block 0."""
-    shape = (num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_DIM)
-    blocks = torch.randperm(num_blocks).tolist()
-    tables = torch.zeros(len(CONTEXT_LENS), 8, dtype=torch.int64)
+def batch(dtype: torch.dtype, num_q_heads: int = 6, num_kv_heads: int = 2) -> Batch:
+    """Queries, keys, values, and a table of shuffled blocks per sequence, padded with block 0."""
+    shape = (NUM_BLOCKS, BLOCK_SIZE, num_kv_heads, HEAD_DIM)
+    blocks = torch.randperm(NUM_BLOCKS).tolist()
+    tables = torch.zeros(len(CONTEXT_LENS), MAX_BLOCKS, dtype=torch.int64)
     for row, length in enumerate(CONTEXT_LENS):
         for i in range(-(-length // BLOCK_SIZE)):
             tables[row, i] = blocks.pop()
-    return torch.randn(shape).to(dtype), torch.randn(shape).to(dtype), tables
+    q = torch.randn(sum(QUERY_LENS), num_q_heads, HEAD_DIM).to(dtype)
+    return q, torch.randn(shape).to(dtype), torch.randn(shape).to(dtype), tables
 
 
-def contiguous(cache: torch.Tensor, table: torch.Tensor, length: int) -> torch.Tensor:
-    return cache[table].flatten(0, 1)[:length].transpose(0, 1)
+def attend(
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    tables: torch.Tensor,
+    query_lens: Sequence[int] = QUERY_LENS,
+    context_lens: Sequence[int] = CONTEXT_LENS,
+) -> torch.Tensor:
+    group = q.shape[1] // keys.shape[2]
+    plan = plan_attention(tables, query_lens, context_lens, block_size=BLOCK_SIZE, group=group)
+    return paged_attention(q, keys, values, plan, SCALE)
+
+
+def exact(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
+    """Causal attention by torch in float64, sequence after sequence."""
+    outs: list[torch.Tensor] = []
+    start, group = 0, q.shape[1] // keys.shape[2]
+    for table, query_len, context_len in zip(tables, QUERY_LENS, CONTEXT_LENS, strict=True):
+        k, v = (
+            c[table].flatten(0, 1)[:context_len].transpose(0, 1).double().repeat_interleave(group, 0)
+            for c in (keys, values)
+        )
+        mask = torch.ones(query_len, context_len).tril(context_len - query_len).bool()
+        rows = q[start : start + query_len].double().transpose(0, 1)
+        outs.append(torch.nn.functional.scaled_dot_product_attention(rows, k, v, mask, scale=SCALE).transpose(0, 1))
+        start += query_len
+    return torch.cat(outs)
 
 
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES)
 @pytest.mark.parametrize(("num_q_heads", "num_kv_heads"), [(4, 4), (14, 2), (3, 1)])
-def test_equals_attention_in_float64(num_q_heads: int, num_kv_heads: int, dtype: torch.dtype) -> None:
-    keys, values, tables = cache_of(num_kv_heads, dtype)
-    q = torch.randn(len(CONTEXT_LENS), num_q_heads, HEAD_DIM).to(dtype)
-    out = paged_attention(q, keys, values, tables, CONTEXT_LENS, 0.2)
-    for row, length in enumerate(CONTEXT_LENS):
-        k, v = (contiguous(cache, tables[row], length) for cache in (keys, values))
-        exact = exact_attention(q[row], k, v, 0.2)
-        assert_close(out[row], exact, dtype)
+def test_equals_causal_attention_in_float64(num_q_heads: int, num_kv_heads: int, dtype: torch.dtype) -> None:
+    q, keys, values, tables = batch(dtype, num_q_heads, num_kv_heads)
+    assert_close(attend(q, keys, values, tables), exact(q, keys, values, tables), dtype)
 
 
-def test_a_sequence_has_the_same_bits_alone_and_beside_longer_ones() -> None:
-    keys, values, tables = cache_of(2, torch.bfloat16)
-    q = torch.randn(len(CONTEXT_LENS), 14, HEAD_DIM).bfloat16()
-    together = paged_attention(q, keys, values, tables, CONTEXT_LENS, 0.2)
-    for row, length in enumerate(CONTEXT_LENS):
-        table = tables[row : row + 1, : -(-length // BLOCK_SIZE)]
-        alone = paged_attention(q[row : row + 1], keys, values, table, [length], 0.2)
-        assert torch.equal(alone, together[row : row + 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("num_q_heads", "num_kv_heads"), [(6, 2), (14, 2)])
+def test_each_token_has_the_bits_that_it_gets_alone(num_q_heads: int, num_kv_heads: int, dtype: torch.dtype) -> None:
+    q, keys, values, tables = batch(dtype, num_q_heads, num_kv_heads)
+    out = attend(q, keys, values, tables)
+    start = 0
+    for table, query_len, context_len in zip(tables, QUERY_LENS, CONTEXT_LENS, strict=True):
+        for i in range(query_len):
+            length = context_len - query_len + i + 1
+            blocks = table[None, : -(-length // BLOCK_SIZE)]
+            alone = attend(q[start + i : start + i + 1], keys, values, blocks, [1], [length])
+            assert torch.equal(alone, out[start + i : start + i + 1]), (start, i)
+        start += query_len
 
 
-def test_lengths_of_other_sequences_are_refused() -> None:
-    keys, values, tables = cache_of(2, torch.float32)
-    with pytest.raises(KernelInputError, match="block_tables"):
-        paged_attention(torch.randn(6, 2, HEAD_DIM), keys, values, tables, [1], 0.2)
+@pytest.mark.parametrize("query_len", [1, 2, 3, 4, 7, 8])
+def test_sequences_have_the_bits_that_they_get_alone(query_len: int) -> None:
+    q, keys, values, tables = batch(torch.float32)
+    lens = [length for length in CONTEXT_LENS if length >= query_len]
+    rows = [row for row, length in enumerate(CONTEXT_LENS) if length >= query_len]
+    q = q[: query_len * len(lens)]
+    together = attend(q, keys, values, tables[rows], [query_len] * len(lens), lens)
+    for i, length in enumerate(lens):
+        part = slice(i * query_len, (i + 1) * query_len)
+        assert torch.equal(
+            attend(q[part], keys, values, tables[rows][i : i + 1], [query_len], [length]), together[part]
+        )
+
+
+def test_blocks_that_follow_each_other_are_read_without_a_copy_and_give_the_same_bits() -> None:
+    q, keys, values, tables = batch(torch.bfloat16)
+    table, length = tables[3:4], CONTEXT_LENS[3]
+    num_blocks = -(-length // BLOCK_SIZE)
+    ordered = torch.arange(num_blocks)[None]
+    moved_keys, moved_values = (cache.index_select(0, table[0, :num_blocks]) for cache in (keys, values))
+    scattered = attend(q[:5], keys, values, table, [5], [length])
+    assert torch.equal(attend(q[:5], moved_keys, moved_values, ordered, [5], [length]), scattered)
+
+
+def test_queries_of_other_sequences_are_refused() -> None:
+    q, keys, values, tables = batch(torch.float32)
+    with pytest.raises(KernelInputError, match="q has shape"):
+        attend(q[1:], keys, values, tables)

@@ -1,8 +1,16 @@
 """Where the tokens of one forward pass stand and where their keys and values go."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
+
+from sureact_kernels.attention_plan import AttentionPlan, plan_attention
+
+if TYPE_CHECKING:
+    from sureact.layers.rotary import RotaryTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +30,26 @@ class AttentionMetadata:
     is_invariant: bool
     """Whether each token's result must be independent of the other tokens in the pass."""
 
-    @property
-    def is_decode(self) -> bool:
-        """Whether every sequence has one new token."""
-        return len(self.query_lens) == self.positions.shape[0]
+    def context(self, rotary: RotaryTable, *, block_size: int, group: int) -> AttentionContext:
+        """Prepare what all layers share.
+
+        Args:
+            rotary: the model's angles.
+            block_size: tokens per block of the cache.
+            group: query heads per key head.
+        """
+        cos, sin = rotary.at(self.positions)
+        plan = plan_attention(self.block_tables, self.query_lens, self.context_lens, block_size=block_size, group=group)
+        return AttentionContext(cos, sin, self.slot_mapping, plan, self.is_invariant)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionContext:
+    """What the layers of one pass share."""
+
+    cos: torch.Tensor
+    """`[num_tokens, head_dim]`, float32, from `RotaryTable.at`."""
+    sin: torch.Tensor
+    slot_mapping: torch.Tensor
+    plan: AttentionPlan
+    is_invariant: bool

@@ -81,9 +81,12 @@ class CausalLM(ABC):
     ) -> torch.Tensor:
         """Run the blocks over `token_ids` `[num_tokens]`, int64; fill `caches`; return `[num_tokens, hidden_size]`."""
         x, residual = embedding(token_ids, self.embedding).to(self.final_norm.weight.dtype), None
-        rotary = self.rotary.at(metadata.positions)
+        config = self.config
+        context = metadata.context(
+            self.rotary, block_size=caches[0][0].shape[1], group=config.num_q_heads // config.num_kv_heads
+        )
         for block, (key_cache, value_cache) in zip(self.blocks, caches, strict=True):
-            x, residual = block(x, residual, rotary, key_cache, value_cache, metadata)
+            x, residual = block(x, residual, key_cache, value_cache, context)
         assert residual is not None, "a model has at least one block"
         return self.final_norm.add(x, residual)[0]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from sureact.layers.attention import Attention
-from sureact.layers.attention_metadata import AttentionMetadata
+from sureact.layers.attention_metadata import AttentionContext
 from sureact.layers.gated_mlp import GatedMlp
 from sureact.layers.mixture_of_experts import MixtureOfExperts
 from sureact.layers.norm import RmsNorm
@@ -24,10 +24,9 @@ class DecoderBlock:
         self,
         x: torch.Tensor,
         residual: torch.Tensor | None,
-        rotary: tuple[torch.Tensor, torch.Tensor],
         key_cache: torch.Tensor,
         value_cache: torch.Tensor,
-        metadata: AttentionMetadata,
+        context: AttentionContext,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the block's output, not yet added, and the residual stream; both `[num_tokens, hidden_size]`.
 
@@ -37,6 +36,6 @@ class DecoderBlock:
             normed, residual = self.input_norm(x), x
         else:
             normed, residual = self.input_norm.add(x, residual)
-        attended = self.attention(normed, rotary, key_cache, value_cache, metadata)
+        attended = self.attention(normed, key_cache, value_cache, context)
         normed, residual = self.post_attention_norm.add(attended, residual)
-        return self.mlp(normed, invariant=metadata.is_invariant), residual
+        return self.mlp(normed, invariant=context.is_invariant), residual

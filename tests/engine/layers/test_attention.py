@@ -30,8 +30,8 @@ def test_a_prompt_at_once_and_token_by_token_gives_the_same_bits() -> None:
     x = torch.randn(NUM_TOKENS, 16)
 
     def run(start: int, end: int, caches: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        where = metadata(start, end)
-        return attention(x[start:end], rotary.at(where.positions), *caches, where)
+        where = metadata(start, end).context(rotary, block_size=BLOCK_SIZE, group=NUM_Q_HEADS // NUM_KV_HEADS)
+        return attention(x[start:end], *caches, where)
 
     def new_caches() -> tuple[torch.Tensor, torch.Tensor]:
         shape = (4, BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM)

@@ -1,0 +1,206 @@
+"""How the queries of one pass are cut for attention: which blocks are read, which rows go together, what is hidden.
+
+Made once per pass, since all layers share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sureact_kernels.errors import KernelInputError
+
+ROW_MULTIPLE = 4
+"""float32 batched products agree bit for bit between row counts that are multiples of this."""
+
+QUERY_TILE = 32
+"""Queries of one sequence handled at once: enough rows for the products to run at full speed, few enough for their
+scores to stay in the cache."""
+
+MOST_QUERIES_TOGETHER = 16
+"""Sequences with at most so many queries share their products; longer stretches fill products of their own."""
+
+_MOST_TOKENS_GATHERED = 1 << 15
+"""Cached tokens that sequences read together at most, so that their float32 copies stay small."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tile:
+    """The same number of queries of each of some sequences, which share one product."""
+
+    rows: slice | torch.Tensor
+    """Which rows of `q` they are, `[num_seqs * num_queries]`; with padding, some row again."""
+    num_queries: int
+    """Per sequence, padding included."""
+    num_blocks: int
+    """Blocks per sequence that any of them sees."""
+    hidden: torch.Tensor
+    """`[num_seqs, num_last_blocks, 1, num_rows or 1, block_size]`, float32: what the scores of the last blocks get
+    added, 0 or -inf; all see all of the blocks before."""
+    kept: torch.Tensor | None
+    """Which of `rows` are no padding; None keeps all."""
+
+    @property
+    def targets(self) -> slice | torch.Tensor:
+        """The rows of the output that the kept rows belong to."""
+        return self.rows if self.kept is None or isinstance(self.rows, slice) else self.rows[self.kept]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """Sequences whose blocks are read together."""
+
+    blocks: slice | torch.Tensor
+    """Which blocks of the cache, `[num_seqs * num_blocks]`."""
+    num_seqs: int
+    tiles: tuple[Tile, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionPlan:
+    """The queries of one pass, cut into products."""
+
+    num_tokens: int
+    group: int
+    """Query heads per key head."""
+    parts: tuple[Gathered, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """The queries of one sequence."""
+
+    first_row: int
+    query_len: int
+    context_len: int
+    table: list[int]
+
+
+def plan_attention(
+    block_tables: torch.Tensor,
+    query_lens: Sequence[int],
+    context_lens: Sequence[int],
+    *,
+    block_size: int,
+    group: int,
+) -> AttentionPlan:
+    """Cut the queries of a pass into products.
+
+    A query's result does not depend on the cut: its products, and the order of their sums, are the same in any.
+
+    Args:
+        block_tables: `[num_seqs, max_blocks]`, int64; entries past a sequence's end may be any valid block.
+        query_lens: queries per sequence, at least 1: its last tokens.
+        context_lens: tokens per sequence including the queries, at most max_blocks * block_size.
+        block_size: tokens per block of the cache.
+        group: query heads per key head.
+
+    Raises:
+        KernelInputError: the lengths do not fit each other or the tables.
+    """
+    num_seqs, max_blocks = block_tables.shape
+    if not len(query_lens) == len(context_lens) == num_seqs:
+        raise KernelInputError(
+            f"plan_attention: {len(query_lens)} query_lens and {len(context_lens)} context_lens are given; "
+            f"block_tables has {num_seqs} rows."
+        )
+    stretches: list[_Stretch] = []
+    row = 0
+    for table, query_len, context_len in zip(block_tables.tolist(), query_lens, context_lens, strict=True):
+        if not 1 <= query_len <= context_len <= max_blocks * block_size:
+            raise KernelInputError(
+                f"plan_attention: a sequence has {query_len} queries of {context_len} tokens; it must have at least "
+                f"one and at most its tokens, and its table holds {max_blocks * block_size}."
+            )
+        stretches.append(_Stretch(row, query_len, context_len, table[: -(-context_len // block_size)]))
+        row += query_len
+    build = _Builder(block_size, group, block_tables.device)
+    parts = [build.together(some) if len(some) > 1 else build.alone(some[0]) for some in _joined(stretches, block_size)]
+    return AttentionPlan(row, group, tuple(parts))
+
+
+def _joined(stretches: list[_Stretch], block_size: int) -> Iterator[list[_Stretch]]:
+    """Group short stretches of about the same number of queries and blocks: padding costs at most twice the work."""
+    by_size: dict[tuple[int, int], list[_Stretch]] = {}
+    for stretch in stretches:
+        if stretch.query_len > MOST_QUERIES_TOGETHER:
+            yield [stretch]
+        else:
+            size = (_query_class(stretch.query_len), (len(stretch.table) - 1).bit_length())
+            by_size.setdefault(size, []).append(stretch)
+    for (_, block_class), some in by_size.items():
+        most = max(1, _MOST_TOKENS_GATHERED // (block_size << block_class))
+        yield from (some[start : start + most] for start in range(0, len(some), most))
+
+
+def _query_class(query_len: int) -> int:
+    """Tell apart one query, a short draft and more."""
+    return 0 if query_len == 1 else 1 if query_len <= ROW_MULTIPLE else 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Turns stretches into tiles."""
+
+    block_size: int
+    group: int
+    device: torch.device
+
+    def alone(self, stretch: _Stretch) -> Gathered:
+        """One sequence, its queries tile by tile."""
+        tiles: list[Tile] = []
+        for start in range(0, stretch.query_len, QUERY_TILE):
+            num_queries = min(QUERY_TILE, stretch.query_len - start)
+            first = stretch.context_len - stretch.query_len + start
+            last_positions = np.arange(first, first + num_queries)[None]
+            rows = slice(stretch.first_row + start, stretch.first_row + start + num_queries)
+            tiles.append(self._tile(rows, last_positions, None))
+        return Gathered(self._blocks(stretch.table), 1, tuple(tiles))
+
+    def together(self, stretches: list[_Stretch]) -> Gathered:
+        """Several sequences, each padded to the queries of the longest with its last one."""
+        num_queries = max(stretch.query_len for stretch in stretches)
+        num_blocks = max(len(stretch.table) for stretch in stretches)
+        lens = np.array([stretch.query_len for stretch in stretches])[:, None]
+        firsts = np.array([stretch.first_row for stretch in stretches])[:, None]
+        contexts = np.array([stretch.context_len for stretch in stretches])[:, None]
+        index = np.minimum(np.arange(num_queries), lens - 1)
+        rows = (firsts + index).ravel()
+        is_kept = (np.arange(num_queries) < lens).ravel()
+        tile = self._tile(
+            self._index(rows), contexts - lens + index, None if is_kept.all() else self._tensor(is_kept.nonzero()[0])
+        )
+        tables = [s.table + s.table[:1] * (num_blocks - len(s.table)) for s in stretches]
+        return Gathered(self._blocks([block for table in tables for block in table]), len(stretches), (tile,))
+
+    def _tile(self, rows: slice | torch.Tensor, last_positions: np.ndarray, kept: torch.Tensor | None) -> Tile:
+        """Make a tile of queries that each see the tokens up to `last_positions` `[num_seqs, num_queries]`."""
+        num_seqs, num_queries = last_positions.shape
+        num_blocks = int(last_positions.max()) // self.block_size + 1
+        first_block = int(last_positions.min()) // self.block_size
+        # Every row of a key head is a query and one of its heads; padding rows see what the last query does.
+        by_row = last_positions
+        if num_queries > 1:
+            by_row = last_positions.repeat(self.group, axis=1)
+            missing = -by_row.shape[1] % ROW_MULTIPLE
+            by_row = np.concatenate((by_row, by_row[:, -1:].repeat(missing, axis=1)), axis=1)
+        positions = np.arange(first_block * self.block_size, num_blocks * self.block_size)
+        is_hidden = positions.reshape(-1, 1, 1, self.block_size) > by_row.reshape(num_seqs, 1, 1, -1, 1)
+        hidden = np.where(is_hidden, np.float32(-np.inf), np.float32(0))
+        return Tile(rows, num_queries, num_blocks, self._tensor(hidden), kept)
+
+    def _blocks(self, blocks: list[int]) -> slice | torch.Tensor:
+        return self._index(np.array(blocks))
+
+    def _index(self, index: np.ndarray) -> slice | torch.Tensor:
+        """Return a slice where the numbers follow each other: it copies nothing."""
+        first = int(index[0])
+        if np.array_equal(index, np.arange(first, first + len(index))):
+            return slice(first, first + len(index))
+        return self._tensor(index)
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self.device)
