@@ -38,6 +38,12 @@ class CatalogEntry:
     """SPDX identifier."""
     num_parameters: int
     """Weights in the file; an untied head counts."""
+    num_embedding_parameters: int
+    """Weights of the embedding, of which a token reads one row; a tied head is the same matrix, read whole."""
+    is_head_tied: bool
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
     context_len: int
     """Tokens the model was trained for."""
 
@@ -62,6 +68,11 @@ CATALOG: tuple[CatalogEntry, ...] = (
         sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         license="Apache-2.0",
         num_parameters=630_167_424,
+        num_embedding_parameters=151_936 * 896,
+        is_head_tied=False,
+        num_layers=24,
+        num_kv_heads=2,
+        head_dim=64,
         context_len=32_768,
     ),
     CatalogEntry(
@@ -71,6 +82,11 @@ CATALOG: tuple[CatalogEntry, ...] = (
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         license="Apache-2.0",
         num_parameters=1_777_088_000,
+        num_embedding_parameters=151_936 * 1536,
+        is_head_tied=False,
+        num_layers=28,
+        num_kv_heads=2,
+        head_dim=128,
         context_len=32_768,
     ),
     CatalogEntry(
@@ -80,6 +96,11 @@ CATALOG: tuple[CatalogEntry, ...] = (
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         license="Apache-2.0",
         num_parameters=134_515_008,
+        num_embedding_parameters=49_152 * 576,
+        is_head_tied=True,
+        num_layers=30,
+        num_kv_heads=3,
+        head_dim=64,
         context_len=8_192,
     ),
 )

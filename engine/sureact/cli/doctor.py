@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sureact.cli.console import add_output_options, write_json, write_result
-from sureact.cli.later_commands import refuse_as_later
+from sureact.cli.console import add_output_options, working, write_json, write_result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     parser.description = (
-        "Reports device, versions, models and their settings, and what is fast here and what falls back. "
-        "Nothing is loaded."
+        "Reports device, versions, models and their settings, and what is fast here and what falls back. With MODEL: "
+        "what memory it will take and how fast it will be here, before it is fetched. Nothing is loaded."
     )
-    parser.add_argument("model", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "model", nargs="?", metavar="MODEL", help="name of the catalogue, or a folder or hub id on this disk"
+    )
     add_output_options(parser, json_help="the report")
     parser.set_defaults(command=doctor_command)
 
@@ -28,12 +30,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def doctor_command(arguments: argparse.Namespace) -> None:
     """Write the report."""
     if arguments.model is not None:
-        refuse_as_later("doctor MODEL")
+        _predict(arguments.model, as_json=arguments.json)
+        return
     found = report()
     if arguments.json:
         write_json(found)
     else:
         write_result("\n".join(_lines(found)))
+
+
+def _predict(model: str, *, as_json: bool) -> None:
+    from sureact.cli.prediction_report import prediction_lines
+    from sureact.evaluation.prediction import predictions, sizes_of
+
+    sizes = sizes_of(model)
+    with working("Measuring the memory's bandwidth"):
+        bandwidth, found = predictions(sizes)
+    if as_json:
+        write_json({"model": asdict(sizes), "bandwidth_gb_per_s": asdict(bandwidth), "forms": list(map(asdict, found))})
+    else:
+        write_result("\n".join(prediction_lines(sizes, bandwidth, found)))
 
 
 def report() -> dict[str, Any]:

@@ -33,6 +33,11 @@ ENTRY = CatalogEntry(
     sha256=hashlib.sha256(b"".join(PIECES)).hexdigest(),
     license="Apache-2.0",
     num_parameters=10,
+    num_embedding_parameters=4,
+    is_head_tied=False,
+    num_layers=1,
+    num_kv_heads=1,
+    head_dim=2,
     context_len=16,
 )
 

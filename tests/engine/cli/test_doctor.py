@@ -68,6 +68,41 @@ def test_a_model_without_a_module_of_ours_falls_back_and_says_why(
     assert "foreign: runs in transformers, slowly: Model type 'gpt2'" in capsys.readouterr().out
 
 
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare the tests the measurement of the bandwidth, which takes a gigabyte."""
+    monkeypatch.setattr("sureact.evaluation.bench.memory_bandwidth", lambda device: ("read", 20.0))  # pyright: ignore
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_model_of_the_catalogue_is_predicted_before_it_is_fetched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "qwen2.5-coder-0.5b-instruct"]) == 0
+    said = capsys.readouterr().out
+    assert "`sureact pull qwen2.5-coder-0.5b-instruct`" in said
+    assert "12.3 MB per 1,000 tokens" in said
+    assert [line.split()[0] for line in said.splitlines() if line.startswith(("int", "none"))] == [
+        "int8",
+        "int4",
+        "none",
+    ]
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_prediction_can_be_read_by_machines(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(tiny_folder), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report.keys() == {"model", "bandwidth_gb_per_s", "forms"}
+    assert report["model"]["is_on_disk"] is True
+    assert report["bandwidth_gb_per_s"] == {"memory": 20.0, "host_to_device": None}
+    assert [form["quantization"] for form in report["forms"]] == ["int8", "int4", "none"]
+    assert all(form["fits"] and form["tokens_per_s"] > 0 for form in report["forms"])
+
+
+def test_a_name_that_nothing_knows_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "qwen9"]) == 1
+    assert "qwen2.5-coder-1.5b-instruct" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("features", "said"),
     [
