@@ -23,9 +23,9 @@ class CachedSequence:
     """Clock of the cache at the last use, for least-recently-used eviction."""
     cache_salt: str | None = None
     """Only sequences of the same salt share what they computed, but for public prefixes. Fixed from the beginning."""
-    prefixes: list[Prefix] = field(default_factory=list[Prefix])
+    prefixes: list[Prefix] = field(default_factory=list[Prefix], repr=False)
     """The cache's own: the prefix that ends with each computed full block, from the first on."""
-    branch: Prefix | None = None
+    branch: Prefix | None = field(default=None, repr=False)
     """The cache's own: after which prefix others may find the block begun but not full."""
 
     def __len__(self) -> int:

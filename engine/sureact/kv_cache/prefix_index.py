@@ -22,14 +22,14 @@ class Prefix:
     block: a chain of hashes whose links are compared token by token, which no collision can deceive.
     """
 
-    parent: "Prefix | None"
+    parent: "Prefix | None" = field(repr=False)
     label: tuple[int, ...] | str
     """The tokens of the last block; or a salt, where those of that salt branch off."""
     block: int | None = None
     """The block where the keys and values of the last block's tokens are found, while it is published."""
-    children: dict["Prefix", None] = field(default_factory=dict["Prefix", None])
+    children: dict["Prefix", None] = field(default_factory=dict["Prefix", None], repr=False)
     """Published prefixes of one block more, the newest last."""
-    tails: dict["CachedSequence", None] = field(default_factory=dict["CachedSequence", None])
+    tails: dict["CachedSequence", None] = field(default_factory=dict["CachedSequence", None], repr=False)
     """Sequences that begin their next block here."""
 
 
@@ -64,9 +64,10 @@ class PrefixIndex:
 
     def publish(self, prefix: Prefix, block: int) -> None:
         """Let `block` be found as the last of `prefix`, unless another is."""
-        if prefix.block is not None or self._published[block] is not None:
+        if prefix.block is not None:
             return
         assert prefix.parent is not None, "the root has no block"
+        assert self._published[block] is None, f"block {block} was written while it could be found"
         prefix.block = block
         prefix.parent.children[prefix] = None
         self._published[block] = prefix
@@ -110,7 +111,7 @@ class PrefixIndex:
         for sequence in islice(reversed(branch.tails), _MAX_COMPARED):
             num_blocks = len(sequence.prefixes)
             computed = sequence.token_ids[num_blocks * self._block_size : sequence.num_cached]
-            if (common := _num_common(computed[: self._block_size], token_ids)) > best[1]:
+            if (common := _num_common(computed, token_ids)) > best[1]:
                 best = (sequence.block_table[num_blocks], common)
         return best
 

@@ -12,7 +12,8 @@ def allocator_with(num_blocks: int) -> tuple[BlockAllocator, PrefixIndex]:
 
 
 def publish(index: PrefixIndex, block: int, token_id: int) -> None:
-    index.publish(index.extended(index.root, (token_id,), None), block)
+    if not index.is_published(block):
+        index.publish(index.extended(index.root, (token_id,), None), block)
 
 
 @given(st.data())

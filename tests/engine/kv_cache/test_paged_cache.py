@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import settings
+from tests.engine.kv_cache.content_machine import CachedContent
 
 from sureact.errors import OutOfMemoryError
 from sureact.kv_cache.cached_sequence import CachedSequence
@@ -55,6 +57,15 @@ def test_a_running_sequence_is_never_evicted() -> None:
     cache.add(other)
     assert not cache.reserve(other, 8)
     assert (running.num_cached, other.block_table) == (12, [])
+    cache.check()
+
+
+def test_a_sequence_keeps_its_own_blocks_when_it_gets_no_more() -> None:
+    cache = PagedCache(num_blocks=4, block_size=4)
+    sequence_in(cache, 8).is_running = True
+    idle = sequence_in(cache, 5, first=50)
+    assert not cache.reserve(idle, 12)
+    assert idle.num_cached == 5
     cache.check()
 
 
@@ -254,3 +265,20 @@ def test_unheld_blocks_and_idle_sequences_go_by_their_last_use() -> None:
     assert idle.num_cached == 4
     assert adopted(cache, [*range(200, 205)]).num_cached == 4
     assert adopted(cache, list(range(5))).num_cached == 0
+
+
+class ContentWithoutPrefixCache(CachedContent):
+    has_prefix_cache = False
+
+
+class TestNoSequenceReadsWhatAnotherTextOrSaltComputed(CachedContent.TestCase):
+    settings = settings(max_examples=250, stateful_step_count=50, deadline=None)
+
+
+class TestForksReadTheirOwnContentWithoutAPrefixCache(ContentWithoutPrefixCache.TestCase):
+    settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.slow
+class TestContentAtLength(CachedContent.TestCase):
+    settings = settings(max_examples=3_000, stateful_step_count=60, deadline=None)

@@ -45,6 +45,13 @@ def test_a_block_is_found_until_it_is_unpublished() -> None:
     index.check()
 
 
+def test_a_block_written_while_it_could_be_found_is_a_bug_that_shows() -> None:
+    index = PrefixIndex(4, block_size=1)
+    index.publish(prefix_of(index, (1,)), 0)
+    with pytest.raises(AssertionError, match="could be found"):
+        index.publish(prefix_of(index, (2,)), 0)
+
+
 def test_a_block_is_found_again_after_the_one_before_it_was_reclaimed_and_computed_again() -> None:
     index = PrefixIndex(4, block_size=2)
     index.publish(prefix_of(index, (1, 2)), 0)
@@ -73,7 +80,6 @@ def test_salts_are_apart_but_for_whole_blocks_of_public_prefixes() -> None:
         prefixes = {id(prefix_of(index, *blocks[:num_blocks], salt=salt)) for salt in (None, "a", "b")}
         assert len(prefixes) == 1
     for num_blocks in (3, 4):
-        prefixes = {id(prefix_of(index, *blocks[:num_blocks], salt=salt)) for salt in (None, "a", "b", "")}
         kept = [prefix_of(index, *blocks[:num_blocks], salt=salt) for salt in (None, "a", "b", "")]
         assert len({id(prefix) for prefix in kept}) == 4
     assert prefix_of(index, (3, 4), salt="a") is not prefix_of(index, (3, 4))
