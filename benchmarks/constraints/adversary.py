@@ -16,6 +16,8 @@ from sureact.tokens.vocabulary import Vocabulary
 from sureact_kernels.masked_argmax import allowed_ids
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sureact.kv_cache.cached_sequence import CachedSequence
     from sureact.scheduling.batch import Batch
     from sureact.scheduling.request import Request
@@ -129,8 +131,9 @@ class Adversary(ModelRunner):
         self._strategies[request.sequence] = strategy
         self._num_steps[request.sequence] = 0
 
-    def run(self, batch: Batch) -> torch.Tensor:
-        """Return `[rows, num_logits]`."""
+    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Return `[rows, num_logits]`; requests of the arena have no drafts."""
+        fill_masks()
         rows = [self._logits(entry.request) for entry in batch.entries if entry.is_last_chunk]
         return torch.from_numpy(np.stack(rows)) if rows else torch.empty((0, self._vocabulary.num_logits))
 

@@ -61,9 +61,7 @@ class Arena:
         cache = PagedCache(-(-(len(_PROMPT) + max_tokens) // _BLOCK_SIZE) * _BATCH_SIZE, _BLOCK_SIZE)
         self._cache = cache
         self._scheduler = Scheduler(cache, max_running_requests=_BATCH_SIZE, prefill_chunk_len=512)
-        self._loop = EngineLoop(
-            self._scheduler, self._adversary, Sampler(self._vocabulary, max_rows=_BATCH_SIZE), cache
-        )
+        self._loop = EngineLoop(self._scheduler, self._adversary, Sampler(self._vocabulary), cache)
         self._outcomes: Counter[str] = Counter()
         self._rollbacks: Counter[str] = Counter()
         self._exhausted: Counter[str] = Counter()

@@ -50,6 +50,11 @@ class EngineConfig:
     """CPU threads; None takes one per physical core."""
     max_rollbacks: int = 256
     """Tokens that one constrained request may take back where its text cannot go on; then it fails."""
+    max_draft_len: int | None = None
+    """Most tokens per request and step that are guessed from its own text and verified by the model; 0 turns guesses
+    and the skipping of forced text off. No value changes what is generated. None takes 3."""
+    prefix_cache: bool = True
+    """Whether prompts that begin alike share the keys and values of their beginning."""
 
     def __post_init__(self) -> None:
         """Validate what can be judged without looking at the machine."""
@@ -60,8 +65,10 @@ class EngineConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be at least 1.")
-        if self.max_rollbacks < 0:
-            raise ConfigError(f"max_rollbacks is {self.max_rollbacks}; it must be at least 0.")
+        for name in ("max_rollbacks", "max_draft_len"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ConfigError(f"{name} is {value}; it must be at least 0.")
         if self.max_running_requests > MAX_RUNNING_REQUESTS:
             raise ConfigError(
                 f"max_running_requests is {self.max_running_requests:,}; it must be at most {MAX_RUNNING_REQUESTS:,}."
@@ -87,6 +94,8 @@ class ResolvedConfig:
     prefill_chunk_len: int
     num_threads: int
     max_rollbacks: int
+    max_draft_len: int
+    prefix_cache: bool
     weight_bytes_per_token: int
     """Bytes of weight matrices that one decoded token reads."""
     notices: tuple[str, ...] = ()

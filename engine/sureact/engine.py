@@ -5,32 +5,35 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
 from typing_extensions import TypeIs
 
 from sureact.config import Determinism, EngineConfig, ResolvedConfig
-from sureact.constraints.python_type import constraint_of
-from sureact.errors import ConfigError, PromptTooLongError
-from sureact.execution.engine_loop import EngineLoop, EngineStats
+from sureact.errors import ConfigError
+from sureact.execution.engine_loop import EngineLoop
+from sureact.execution.engine_stats import EngineStats
+from sureact.execution.kv_transfer import LayerKV, read_kv, write_kv
 from sureact.execution.loaded_model import load_model
 from sureact.execution.sampler import Sampler
 from sureact.kv_cache.cached_sequence import CachedSequence
-from sureact.outputs import RequestOutput
-from sureact.sampling_params import SamplingParams, has_surrogate
+from sureact.outputs import RequestOutput, group_completions
+from sureact.sampling_params import SamplingParams
+from sureact.saved_session import SessionOrigin
 from sureact.scheduling.request import Request
+from sureact.scheduling.request_factory import RequestFactory
 from sureact.scheduling.scheduler import Scheduler
 from sureact.session import Session
 from sureact.stream import DeltaStream
 from sureact.tokens.chat_template import Message, PromptText
+from sureact.tokens.prompt_encoder import Prompt, PromptEncoder
+from sureact.weights.fingerprint import model_fingerprint
 
 if TYPE_CHECKING:
+    from sureact.drafts.drafter import Drafter
     from sureact.tokens.vocabulary import Vocabulary
-
-Prompt = str | Sequence[int] | PromptText
-"""Text, token ids, or a prompt rendered by `Engine.render_chat`."""
 
 Prompts = list[str] | list[list[int]] | list[PromptText]
 """Several of them."""
@@ -53,6 +56,8 @@ class Engine:
         prefill_chunk_len: int | None = None,
         num_threads: int | None = None,
         max_rollbacks: int = 256,
+        max_draft_len: int | None = None,
+        prefix_cache: bool = True,
     ) -> None:
         """Load `model`; every option is a field of `EngineConfig`, which describes it.
 
@@ -76,19 +81,23 @@ class Engine:
                 prefill_chunk_len=prefill_chunk_len,
                 num_threads=num_threads,
                 max_rollbacks=max_rollbacks,
+                max_draft_len=max_draft_len,
+                prefix_cache=prefix_cache,
             )
         )
         self.config: ResolvedConfig = loaded.config
+        self._folder = loaded.folder
         self._tokenizer = loaded.tokenizer
-        self._repetition_penalty = loaded.repetition_penalty
+        self._encoder = PromptEncoder(loaded.tokenizer, self.config.model_name)
+        self._requests = RequestFactory(self.config, loaded.tokenizer, self._encoder, loaded.repetition_penalty)
         self._cache = loaded.cache
         scheduler = Scheduler(
             loaded.cache,
             max_running_requests=max_running_requests,
             prefill_chunk_len=self.config.prefill_chunk_len,
+            has_prefix_cache=self.config.prefix_cache,
         )
-        sampler = Sampler(self.vocabulary, max_rows=max_running_requests)
-        self._loop = EngineLoop(scheduler, loaded.runner, sampler, loaded.cache)
+        self._loop = EngineLoop(scheduler, loaded.runner, Sampler(self.vocabulary), loaded.cache)
         # An engine that is forgotten, or still open when Python ends, closes as if asked to.
         weakref.finalize(self, self._loop.close)
 
@@ -108,6 +117,16 @@ class Engine:
         return self._tokenizer.vocabulary
 
     @property
+    def loop(self) -> EngineLoop:
+        """What runs the requests; for sessions and other fronts of the engine."""
+        return self._loop
+
+    @cached_property
+    def session_origin(self) -> SessionOrigin:
+        """What a saved session must have been made with."""
+        return SessionOrigin.of(self.config, model_fingerprint(self._folder))
+
+    @property
     def has_chat_template(self) -> bool:
         """Whether the model says how a chat is written."""
         return self._tokenizer.chat_template is not None
@@ -120,6 +139,7 @@ class Engine:
         constraint: object = None,
         *,
         parse_control_tokens: bool = False,
+        cache_salt: str | None = None,
     ) -> list[RequestOutput]: ...
 
     @overload
@@ -130,6 +150,7 @@ class Engine:
         constraint: object = None,
         *,
         parse_control_tokens: bool = False,
+        cache_salt: str | None = None,
     ) -> RequestOutput: ...
 
     def generate(
@@ -139,6 +160,7 @@ class Engine:
         constraint: object = None,
         *,
         parse_control_tokens: bool = False,
+        cache_salt: str | None = None,
     ) -> RequestOutput | list[RequestOutput]:
         """Generate after one prompt, or after each of a list of them, which are computed together.
 
@@ -147,16 +169,18 @@ class Engine:
             params: how to pick tokens; greedy by default.
             constraint: a `Constraint`, a Python type or an outlines type that the text must match, or None.
             parse_control_tokens: whether `<|im_end|>` and the like in a text become control tokens.
+            cache_salt: prompts share cached beginnings only with those of the same salt, and with declared public
+                prefixes, so that timing tells nothing of another's prompts.
 
         Raises:
             ConfigError: a prompt is empty.
             PromptTooLongError: a prompt and `max_tokens` exceed the context length.
             ConstraintError: the constraint cannot be compiled, or the model cannot go on under it.
         """
-        if _is_list(prompt):
+        if is_list_of_prompts(prompt):
             prompts = [self.encode_prompt(item, parse_control_tokens) for item in prompt]
-            return self._generate_all(prompts, params, constraint)
-        return self._generate_all([self.encode_prompt(prompt, parse_control_tokens)], params, constraint)[0]
+            return self._generate_all(prompts, params, constraint, cache_salt)
+        return self._generate_all([self.encode_prompt(prompt, parse_control_tokens)], params, constraint, cache_salt)[0]
 
     def stream(
         self,
@@ -165,6 +189,7 @@ class Engine:
         constraint: object = None,
         *,
         parse_control_tokens: bool = False,
+        cache_salt: str | None = None,
     ) -> DeltaStream:
         """Generate after one prompt, piece by piece. Closing the stream cancels.
 
@@ -177,21 +202,35 @@ class Engine:
         """
         if params is not None and params.n != 1:
             raise ConfigError(f"n is {params.n}; a stream has one text. Call generate, or stream n times.")
-        sequence = CachedSequence(self.encode_prompt(prompt, parse_control_tokens))
+        sequence = CachedSequence(self.encode_prompt(prompt, parse_control_tokens), cache_salt=cache_salt)
         return self.start(self.new_request(sequence, params, constraint, owns_sequence=True))
 
     def chat(
-        self, messages: Sequence[Message], params: SamplingParams | None = None, constraint: object = None
+        self,
+        messages: Sequence[Message],
+        params: SamplingParams | None = None,
+        constraint: object = None,
+        *,
+        cache_salt: str | None = None,
     ) -> RequestOutput:
         """Generate the assistant's next message with the model's chat template."""
-        return self._generate_all([self.encode(self.render_chat(messages))], params, constraint)[0]
+        return self._generate_all([self.encode(self.render_chat(messages))], params, constraint, cache_salt)[0]
 
-    def session(self) -> Session:
-        """Open an empty session."""
-        sequence = CachedSequence()
+    def session(self, *, cache_salt: str | None = None) -> Session:
+        """Open an empty session; `cache_salt` as in `generate`."""
+        sequence = CachedSequence(cache_salt=cache_salt)
         with self._loop.lock:
             self._cache.add(sequence)
-        return Session(self, sequence)
+        return Session(self, sequence, self._requests.new_drafter())
+
+    def declare_public_prefix(self, prompt: Prompt, *, parse_control_tokens: bool = False) -> None:
+        """Let requests of every `cache_salt` share the keys and values of this beginning: an operator's own prompt.
+
+        It is shared in whole blocks of 128 tokens, and computed when a request first begins with it.
+        """
+        token_ids = self.encode_prompt(prompt, parse_control_tokens)
+        with self._loop.lock:
+            self._cache.declare_public_prefix(token_ids)
 
     def stats(self) -> EngineStats:
         """What the engine did since it started."""
@@ -227,32 +266,16 @@ class Engine:
         return self._tokenizer.decode(token_ids)
 
     def encode(self, text: Prompt, *, parse_control_tokens: bool = False) -> list[int]:
-        """Token ids of a prompt.
+        """Token ids of a prompt or of a piece of one.
 
         Raises:
             ConfigError: a text ends in a blank, or an id is not in the vocabulary.
         """
-        if isinstance(text, PromptText):
-            return self._tokenizer.encode_prompt(text)
-        if isinstance(text, str):
-            if has_surrogate(text):
-                raise ConfigError("The text holds half of a surrogate pair, which has no UTF-8 spelling. Replace it.")
-            if text.endswith(" "):
-                raise ConfigError(
-                    f"The text ends in a blank: {text[-40:]!r}. The tokenizer joins a blank with the word after it, "
-                    "so the model would see a split it never saw. Strip it; a newline is fine."
-                )
-            return self._tokenizer.encode(text, parse_control_tokens=parse_control_tokens)
-        if not isinstance(text, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may have no types
-            raise ConfigError(f"The prompt is {text!r}; it must be text, token ids, or what render_chat returns.")
-        return self._checked_ids(text)
+        return self._encoder.encode(text, parse_control_tokens=parse_control_tokens)
 
     def encode_prompt(self, prompt: Prompt, parse_control_tokens: bool) -> list[int]:
         """Token ids of a whole prompt, which must not be empty."""
-        token_ids = self.encode(prompt, parse_control_tokens=parse_control_tokens)
-        if not token_ids:
-            raise ConfigError("The prompt is empty. Give at least one token.")
-        return token_ids
+        return self._encoder.encode_whole(prompt, parse_control_tokens=parse_control_tokens)
 
     def new_request(
         self,
@@ -262,39 +285,11 @@ class Engine:
         *,
         index: int = 0,
         owns_sequence: bool = False,
+        drafter: Drafter | None = None,
     ) -> Request:
-        """Check and compile what is asked of `sequence`.
-
-        Args:
-            sequence: the tokens to generate after.
-            params: how to pick tokens; greedy by default.
-            constraint: see `generate`.
-            index: tells the `n` completions of a prompt apart.
-            owns_sequence: whether the sequence goes with the request.
-
-        Raises:
-            ConfigError, PromptTooLongError, ConstraintError: see `generate`.
-        """
-        params = self._with_control_stops(params or SamplingParams())
-        if index and params.seed is not None:
-            params = replace(params, seed=params.seed + index)
-        self._check_length(len(sequence), params)
-        for stop in params.stop_token_ids:
-            self._checked_ids(stop)
-        asked_for = None if constraint is None else constraint_of(constraint)
-        if asked_for is not None:
-            _check_constrained(params)
-        penalty = params.repetition_penalty
-        return Request(
-            sequence,
-            params,
-            self.vocabulary,
-            self._tokenizer.encode,
-            asked_for and asked_for.compile(self.vocabulary).new_state(),
-            asked_for and asked_for.parse,
-            owns_sequence=owns_sequence,
-            max_rollbacks=self.config.max_rollbacks,
-            repetition_penalty=self._repetition_penalty if penalty is None else penalty,
+        """Check and compile what is asked of `sequence`; see `RequestFactory.new_request`."""
+        return self._requests.new_request(
+            sequence, params, constraint, index=index, owns_sequence=owns_sequence, drafter=drafter
         )
 
     def start(self, request: Request) -> DeltaStream:
@@ -326,6 +321,14 @@ class Engine:
         with self._loop.lock:
             self._cache.remove(sequence)
 
+    def read_kv(self, sequence: CachedSequence) -> list[LayerKV]:
+        """Copy the keys and values of a sequence that no request works on; see `kv_transfer.read_kv`."""
+        return read_kv(self._loop, sequence)
+
+    def write_kv(self, sequence: CachedSequence, layers: Sequence[LayerKV]) -> str:
+        """Give a sequence keys and values, or say why that cannot be; see `kv_transfer.write_kv`."""
+        return write_kv(self._loop, self._cache, sequence, layers)
+
     def __enter__(self) -> Self:
         """Enter a `with` block that closes the engine."""
         return self
@@ -337,64 +340,23 @@ class Engine:
         self.close()
 
     def _generate_all(
-        self, prompts: list[list[int]], params: SamplingParams | None, constraint: object
+        self, prompts: list[list[int]], params: SamplingParams | None, constraint: object, cache_salt: str | None
     ) -> list[RequestOutput]:
         """Submit every completion of every prompt at once, then collect them in order."""
         num_completions = params.n if params is not None else 1
         requests = [
-            self.new_request(CachedSequence(list(ids)), params, constraint, index=index, owns_sequence=True)
+            self.new_request(
+                CachedSequence(list(ids), cache_salt=cache_salt), params, constraint, index=index, owns_sequence=True
+            )
             for ids in prompts
             for index in range(num_completions)
         ]
         with ExitStack() as stack:
             streams = [stack.enter_context(self.start(request)) for request in requests]
             outputs = [stream.read_output() for stream in streams]
-        return [
-            RequestOutput(
-                prompt_token_ids=tuple(token_ids),
-                completions=tuple(outputs[i * num_completions : (i + 1) * num_completions]),
-            )
-            for i, token_ids in enumerate(prompts)
-        ]
-
-    def _with_control_stops(self, params: SamplingParams) -> SamplingParams:
-        """Let a stop that spells a control token match that token, which has no text of its own."""
-        control_ids = self._tokenizer.control_tokens
-        extra = [(control_ids[text],) for text in params.stop_texts if text in control_ids]
-        return replace(params, stop=(*params.stop_texts, *params.stop_token_ids, *extra)) if extra else params
-
-    def _check_length(self, num_tokens: int, params: SamplingParams) -> None:
-        if num_tokens + params.max_tokens > self.context_len:
-            raise PromptTooLongError(
-                f"The prompt has {num_tokens:,} tokens; this engine takes {self.context_len:,} including "
-                f"max_tokens={params.max_tokens:,}. Shorten the prompt or lower max_tokens."
-            )
-
-    def _checked_ids(self, token_ids: Sequence[int]) -> list[int]:
-        vocabulary = self.vocabulary
-        for token_id in token_ids:
-            if (
-                type(token_id) is not int
-                or not 0 <= token_id < vocabulary.num_logits
-                or token_id in vocabulary.unused_ids
-            ):
-                raise ConfigError(
-                    f"{token_id!r} is not a token id of {self.name}; ids go from 0 to {vocabulary.num_logits - 1}, "
-                    f"{len(vocabulary.unused_ids)} of them unused."
-                )
-        return list(token_ids)
+        return group_completions(prompts, outputs)
 
 
-def _is_list(prompt: Prompt | Prompts) -> TypeIs[Prompts]:
+def is_list_of_prompts(prompt: Prompt | Prompts) -> TypeIs[Prompts]:
     """Tell a list of prompts from a single prompt, which may be a list of token ids."""
     return isinstance(prompt, list) and not all(isinstance(item, int) for item in prompt)
-
-
-def _check_constrained(params: SamplingParams) -> None:
-    for name, is_set in (
-        ("stop", bool(params.stop)),
-        ("min_tokens", params.min_tokens > 0),
-        ("ignore_eos", params.ignore_eos),
-    ):
-        if is_set:
-            raise ConfigError(f"{name} cannot be combined with a constraint: the constraint says where the text ends.")

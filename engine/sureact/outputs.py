@@ -1,5 +1,6 @@
 """What a generation returns. Plain data: no tensors, no references into the engine."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -31,6 +32,12 @@ class TokenUsage:
     """Of these, tokens whose keys and values were already in the cache."""
     completion_tokens: int
     """Tokens generated."""
+    forced_tokens: int = 0
+    """Of these, tokens that the constraint left no choice about, so that the model was not asked."""
+    draft_tokens: int = 0
+    """Tokens that were guessed and verified by the model beside others."""
+    accepted_draft_tokens: int = 0
+    """Of these, tokens that the model picked too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,3 +102,14 @@ class RequestOutput:
     def finish_reason(self) -> FinishReason:
         """Finish reason of the first completion."""
         return self.completions[0].finish_reason
+
+
+def group_completions(prompts: Sequence[Sequence[int]], completions: Sequence[StepOutput]) -> list[RequestOutput]:
+    """Return one output per prompt from the completions of all, as many of each, in order."""
+    num_each = len(completions) // max(len(prompts), 1)
+    return [
+        RequestOutput(
+            prompt_token_ids=tuple(token_ids), completions=tuple(completions[i * num_each : (i + 1) * num_each])
+        )
+        for i, token_ids in enumerate(prompts)
+    ]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from sureact.errors import ConfigError, PromptTooLongError, SessionError
 from sureact.outputs import StepOutput
+from sureact.saved_session import read_session, write_session
 from sureact.stream import DeltaStream
 from sureact.tokens.chat_template import PromptText
 
 if TYPE_CHECKING:
+    from sureact.drafts.drafter import Drafter
     from sureact.engine import Engine
     from sureact.kv_cache.cached_sequence import CachedSequence
     from sureact.sampling_params import SamplingParams
     from sureact.scheduling.request import Request
+
+_logger = logging.getLogger(__name__)
 
 
 class Session:
@@ -26,9 +32,10 @@ class Session:
     Made by `Engine.session`; usable as a context manager.
     """
 
-    def __init__(self, engine: Engine, sequence: CachedSequence) -> None:
+    def __init__(self, engine: Engine, sequence: CachedSequence, drafter: Drafter | None) -> None:
         self._engine = engine
         self._sequence = sequence
+        self._drafter = drafter
         self._request: Request | None = None
         self._is_closed = False
         # Two threads must not both find the session idle.
@@ -67,13 +74,7 @@ class Session:
         token_ids = self._engine.encode(text, parse_control_tokens=parse_control_tokens)
         with self._lock:
             self._require_idle()
-            total = len(self._sequence) + len(token_ids)
-            if total >= self._engine.context_len:
-                raise PromptTooLongError(
-                    f"The session would hold {total:,} tokens; this engine takes {self._engine.context_len:,} with at "
-                    "least one to generate. Truncate the session, or start the engine with a larger max_model_len."
-                )
-            self._sequence.token_ids += token_ids
+            self._extend(token_ids)
         return len(token_ids)
 
     def generate(self, params: SamplingParams | None = None, constraint: object = None) -> StepOutput:
@@ -99,20 +100,28 @@ class Session:
         Raises:
             ConfigError: `n` is above 1: a session has one context. Fork it for more.
         """
-        if params is not None and params.n != 1:
-            raise ConfigError(f"n is {params.n}; a session has one text. Fork it once per completion.")
         with self._lock:
-            self._require_idle()
-            if not self._sequence.token_ids:
-                raise SessionError("The session is empty. Append a prompt before generating.")
-            self._request = self._engine.new_request(self._sequence, params, constraint)
-            return self._engine.start(self._request)
+            return self._engine.start(self._new_request(params, constraint))
+
+    def submit(self, params: SamplingParams | None, constraint: object, attach: Callable[[Request], None]) -> None:
+        """Start what `stream` starts, for a reader on an event loop.
+
+        Args:
+            params: see `generate`.
+            constraint: see `generate`.
+            attach: called with the request before it is submitted.
+        """
+        with self._lock:
+            request = self._new_request(params, constraint)
+            attach(request)
+            self._engine.loop.submit(request)
 
     def fork(self) -> Session:
         """Return a session with the same context that goes its own way; full cache blocks are shared."""
         with self._lock:
             self._require_idle()
-            return Session(self._engine, self._engine.fork_sequence(self._sequence))
+            drafter = self._drafter and self._drafter.fork()
+            return Session(self._engine, self._engine.fork_sequence(self._sequence), drafter)
 
     def truncate(self, num_tokens: int) -> None:
         """Keep the first `num_tokens` tokens.
@@ -125,6 +134,56 @@ class Session:
             if not 0 <= num_tokens <= len(self._sequence):
                 raise ConfigError(f"num_tokens is {num_tokens}; the session holds {len(self._sequence)} tokens.")
             self._engine.truncate_sequence(self._sequence, num_tokens)
+
+    def save(self, path: str | os.PathLike[str], *, with_kv: bool = False) -> None:
+        """Write the context to a file, for `load` in a later session, in this process or another.
+
+        Args:
+            path: a safetensors file; one that is there is replaced once the new one is whole.
+            with_kv: save the keys and values of cached tokens too, so that they need not be computed again. They take
+                as much room as in the cache, such as 12 kB per token for a model of 0.5B.
+
+        Raises:
+            SessionError: the session is closed or generating, the file cannot be written, or the model runs in
+                transformers, whose keys and values cannot be read.
+        """
+        with self._lock:
+            self._require_idle()
+            layers = self._engine.read_kv(self._sequence) if with_kv else []
+            token_ids = self.token_ids
+        write_session(path, self._engine.session_origin, token_ids, layers)
+
+    def load(self, path: str | os.PathLike[str]) -> int:
+        """Take over the context that `save` wrote; this session must be empty.
+
+        Keys and values are used if they were made by the same versions with the same settings, so that they are those
+        that would be computed; otherwise a line in the log says why they are computed again. They decide what the
+        model reads, for all requests that share a beginning with the context: load no file that you do not trust.
+
+        Returns:
+            Tokens whose keys and values were taken over; the others are computed when the session generates.
+
+        Raises:
+            SessionError: the file cannot be read, is damaged, or belongs to another model; or this session is closed,
+                generating, or not empty.
+            PromptTooLongError: the context is longer than the engine takes.
+        """
+        with self._lock:
+            self._require_idle()
+            if self._sequence.token_ids:
+                raise SessionError(
+                    f"The session holds {len(self._sequence):,} tokens; a saved one is loaded into an empty session. "
+                    "Truncate it to 0 tokens, or open a new one with Engine.session()."
+                )
+            saved = read_session(path, self._engine.session_origin)
+            self._extend(self._engine.encode(saved.token_ids))
+            reason = self._engine.write_kv(self._sequence, saved.layers) if saved.layers else saved.reason
+            num_cached = self.num_cached_tokens
+        if reason:
+            _logger.warning(
+                "The keys and values in %s are not used, so its tokens are computed again: %s.", path, reason
+            )
+        return num_cached
 
     def close(self) -> None:
         """Cancel what runs and give the cache blocks back. A closed session refuses everything but `close`."""
@@ -143,8 +202,30 @@ class Session:
         """Close the session."""
         self.close()
 
+    def _extend(self, token_ids: list[int]) -> None:
+        total = len(self._sequence) + len(token_ids)
+        if total >= self._engine.context_len:
+            raise PromptTooLongError(
+                f"The session would hold {total:,} tokens; this engine takes {self._engine.context_len:,} with at "
+                "least one to generate. Truncate the session, or start the engine with a larger max_model_len."
+            )
+        self._sequence.token_ids += token_ids
+
+    def _new_request(self, params: SamplingParams | None, constraint: object) -> Request:
+        if params is not None and params.n != 1:
+            raise ConfigError(f"n is {params.n}; a session has one text. Fork it once per completion.")
+        self._require_idle()
+        if not self._sequence.token_ids:
+            raise SessionError("The session is empty. Append a prompt before generating.")
+        self._request = self._engine.new_request(self._sequence, params, constraint, drafter=self._drafter)
+        return self._request
+
     def _require_idle(self) -> None:
         if self._is_closed:
             raise SessionError("The session is closed. Open a new one with Engine.session().")
-        if self._request is not None and self._engine.is_running(self._request):
+        if self._request is None or not self._engine.is_running(self._request):
+            return
+        if not self._request.is_abort_wanted:
             raise SessionError("The session is generating. Finish or close its stream first, or fork() the session.")
+        # Cancelled without waiting, by a task or a forgotten stream: it ends with the step that runs now.
+        self._engine.loop.abort(self._request)

@@ -69,7 +69,8 @@ def test_a_session_in_small_memory_is_evicted_and_computed_again(tiny_folder: Pa
         assert first.num_cached_tokens == 0
         again = first.generate(FREE)
         assert again.token_ids == expected.token_ids
-        assert again.usage.cached_tokens == 0
+        # The second took two of three blocks; what is left is found again by its tokens.
+        assert again.usage.cached_tokens == 128
         assert engine.stats().num_evictions == 2
 
 

@@ -2,52 +2,25 @@
 
 import threading
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
 
 from sureact.errors import InternalError, OutOfMemoryError, RequestAbortedError
 from sureact.execution.cpu_runtime import release_thread_pool
+from sureact.execution.engine_stats import EngineStats
 from sureact.execution.model_runner import ModelRunner
-from sureact.execution.sampler import DeadEnd, PickedToken, Sampler
+from sureact.execution.sampler import Sampler
+from sureact.execution.verification import Verifier
 from sureact.kv_cache.paged_cache import PagedCache
 from sureact.scheduling.batch import Batch, ScheduledRequest
 from sureact.scheduling.request import Request
 from sureact.scheduling.scheduler import Scheduler
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineStats:
-    """What the engine did since it started."""
-
-    num_requests: int = 0
-    prefill_tokens: int = 0
-    decode_tokens: int = 0
-    cached_tokens: int = 0
-    prefill_s: float = 0.0
-    decode_s: float = 0.0
-    mask_s: float = 0.0
-    num_vetoes: int = 0
-    """Tokens that constraints refused although their masks offered them."""
-    num_dead_ends: int = 0
-    """Constrained texts that no token could continue."""
-    num_rollbacks: int = 0
-    """Tokens taken back from dead ends."""
-    num_budget_exhausted: int = 0
-    """Requests that failed because they had taken back `max_rollbacks` tokens."""
-    num_late_refusals: int = 0
-    """Complete texts that only the last judge refused: a fault of sureact, so it should stay 0."""
-    num_evictions: int = 0
-    kv_blocks_used: int = 0
-    kv_blocks_total: int = 0
-
-    @property
-    def decode_tokens_per_s(self) -> float:
-        """Decoded tokens per second of decoding."""
-        return self.decode_tokens / self.decode_s if self.decode_s else 0.0
-
-    @property
-    def prefill_tokens_per_s(self) -> float:
-        """Prompt tokens computed per second of prefilling."""
-        return self.prefill_tokens / self.prefill_s if self.prefill_s else 0.0
+_Computed = tuple[ScheduledRequest, torch.Tensor | Exception, int]
+"""A part of a batch, its logits or why there are none, and the number of its first row in the masks."""
 
 
 class EngineLoop:
@@ -57,9 +30,10 @@ class EngineLoop:
         self.lock = threading.RLock()
         self._scheduler = scheduler
         self._runner: ModelRunner | None = runner
-        self._sampler: Sampler | None = sampler
+        self._sampler = sampler
+        self._verifier = Verifier(cache, sampler)
         self._cache = cache
-        self._stats = EngineStats()
+        self._stats = EngineStats(weight_bytes_per_token=runner.weight_bytes_per_token)
         self._wake = threading.Condition(self.lock)
         self._is_closed = False
         self._is_stepping = False
@@ -72,7 +46,10 @@ class EngineLoop:
             total, free = self._cache.num_blocks_total, self._cache.num_blocks_free
             return replace(
                 self._stats,
+                num_preemptions=self._scheduler.num_preemptions,
                 num_evictions=self._cache.num_evictions,
+                num_running=self._scheduler.num_running,
+                num_waiting=self._scheduler.num_waiting,
                 kv_blocks_used=total - free,
                 kv_blocks_total=total,
             )
@@ -99,11 +76,18 @@ class EngineLoop:
             release_thread_pool()
             if request.owns_sequence:
                 self._cache.add(request.sequence)
-            self._scheduler.add(request)
+            self._begin(request)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="sureact-engine", daemon=True)
                 self._thread.start()
-            self._wake.notify()
+            self._wake.notify_all()
+
+    def cancel(self, request: Request) -> None:
+        """End a request where it stands, after the step that runs now; return at once."""
+        with self._wake:
+            request.is_abort_wanted = True
+            if not self._is_stepping and threading.current_thread() is not self._thread:
+                self._drop_aborted()
 
     def abort(self, request: Request) -> None:
         """End a request where it stands; return when its memory is free, which is after the step that runs now.
@@ -111,14 +95,27 @@ class EngineLoop:
         On the engine's own thread, where the garbage collector may close a forgotten stream, it cannot wait: the
         request ends with the step.
         """
+        self.cancel(request)
+        if threading.current_thread() is self._thread:
+            return
         with self._wake:
-            request.is_abort_wanted = True
-            if threading.current_thread() is self._thread:
-                return
-            if not self._is_stepping:
-                self._drop_aborted()
             while self._scheduler.holds(request):
                 self._wake.wait()
+
+    @contextmanager
+    def between_steps(self) -> Generator[ModelRunner]:
+        """Hold the engine between two steps, so that the contents of the cache may be read and written.
+
+        Raises:
+            RequestAbortedError: the engine is closed.
+        """
+        with self._wake:
+            while self._is_stepping:
+                self._wake.wait()
+            if self._runner is None or self._is_closed:
+                raise _closed()
+            self._runner.copy_blocks(self._cache.take_copies())
+            yield self._runner
 
     def close(self) -> None:
         """Fail what is left, after the step that runs, and end the thread."""
@@ -130,7 +127,6 @@ class EngineLoop:
         with self._wake:
             self._fail_all(_closed())
             self._runner = None
-            self._sampler = None
 
     def step(self) -> bool:
         """Run one step if there is work.
@@ -143,14 +139,15 @@ class EngineLoop:
             batch = self._scheduler.schedule()
             if batch is None:
                 return False
+            copies = self._cache.take_copies()
             self._is_stepping = True
         start = time.perf_counter()
-        picked = self._compute(batch)
+        assert self._runner is not None, "a closed loop takes no step"
+        self._runner.copy_blocks(copies)
+        computed = self._compute(batch, self._runner)
         with self._wake:
             self._is_stepping = False
-            self._count(batch, time.perf_counter() - start)
-            for entry, outcome in zip(batch.entries, picked, strict=True):
-                self._advance(entry, outcome)
+            self._advance(batch, computed, start)
             self._drop_aborted()
         return True
 
@@ -175,47 +172,64 @@ class EngineLoop:
                     return
             self.step()
 
-    def _compute(self, batch: Batch) -> list[PickedToken | DeadEnd | Exception | None]:
-        """Run the pass and pick tokens: one result per entry, None where the prompt goes on."""
-        assert self._runner is not None, "a closed loop takes no step"
-        assert self._sampler is not None, "a closed loop takes no step"
-        ending = [entry.request for entry in batch.entries if entry.is_last_chunk]
+    def _begin(self, request: Request) -> None:
+        """Queue a request, unless it fails or ends without a step."""
         try:
-            picked = iter(self._sampler.pick(self._runner.run(batch), ending))
-        except Exception as error:  # a failed pass ends its requests, never the engine
-            return [_as_request_error(error)] * len(batch.entries)
-        return [next(picked) if entry.is_last_chunk else None for entry in batch.entries]
-
-    def _advance(self, entry: ScheduledRequest, picked: PickedToken | DeadEnd | Exception | None) -> None:
-        request = entry.request
-        if isinstance(picked, Exception):
-            request.fail(picked)
-            if self._runner is not None:
-                self._runner.clear_blocks(request.sequence.block_table)
-        else:
-            request.sequence.num_cached = entry.end
-            if isinstance(picked, DeadEnd):
-                self._leave_dead_end(request)
-            elif picked is not None:
-                self._accept(request, picked)
-        if request.is_done:
-            self._retire(request)
-
-    def _accept(self, request: Request, token: PickedToken) -> None:
-        try:
-            request.accept(token.token_id, token.logprobs)
-        except Exception as error:  # a constraint that raises ends its own request only
+            request.begin()
+            if not request.is_done:
+                self._scheduler.add(request)
+                return
+        except Exception as error:  # a constraint that raises, or a cache too small: its reader gets it
             request.fail(error)
+        self._retire(request)
 
-    def _leave_dead_end(self, request: Request) -> None:
-        """Take tokens back to the latest position that may have another way on; the next step looks for it there."""
-        assert self._sampler is not None, "a closed loop takes no step"
+    def _compute(self, batch: Batch, runner: ModelRunner) -> list[_Computed]:
+        """Run the pass; where it fails, run each entry alone, so that only the one at fault fails."""
         try:
-            request.take_back()
-            while self._sampler.is_dead_end(request):
-                request.take_back()
-        except Exception as error:  # a constraint that raises, or a spent budget, ends its own request only
-            request.fail(error)
+            logits = runner.run(batch, lambda: self._sampler.fill_masks(batch.entries))
+        except Exception as error:  # a failed pass ends requests, never the engine
+            if len(batch.entries) == 1:
+                return [(batch.entries[0], _as_request_error(error), 0)]
+            return self._compute_apart(batch, runner)
+        computed: list[_Computed] = []
+        row = 0
+        for entry in batch.entries:
+            computed.append((entry, logits[row : row + entry.num_picks], row))
+            row += entry.num_picks
+        return computed
+
+    def _compute_apart(self, batch: Batch, runner: ModelRunner) -> list[_Computed]:
+        computed: list[_Computed] = []
+        for entry in batch.entries:
+            computed += self._compute(Batch((entry,)), runner)
+        # Each pass filled the masks from row 0; the picks need them side by side.
+        self._sampler.fill_masks(batch.entries)
+        row = 0
+        for index, (entry, logits, _) in enumerate(computed):
+            computed[index] = (entry, logits, row)
+            row += entry.num_picks
+        return computed
+
+    def _advance(self, batch: Batch, computed: list[_Computed], start: float) -> None:
+        decoding = [entry.request for entry in batch.entries if not entry.is_prefill]
+        num_before = sum(request.num_accepted for request in decoding)
+        for entry, logits, first_row in computed:
+            if isinstance(logits, Exception):
+                self._fail(entry.request, logits)
+            else:
+                self._verifier.advance(entry, logits, first_row)
+        num_gained = sum(request.num_accepted for request in decoding) - num_before
+        self._count(batch, time.perf_counter() - start, num_gained)
+        for entry in batch.entries:
+            if entry.request.is_done:
+                self._retire(entry.request)
+
+    def _fail(self, request: Request, error: Exception) -> None:
+        """End a request whose pass failed; what the pass left in its blocks may be infinite or NaN."""
+        request.fail(error)
+        blocks = self._cache.discard(request.sequence)
+        if self._runner is not None:
+            self._runner.clear_blocks(blocks)
 
     def _fail_all(self, error: Exception) -> None:
         for request in self._scheduler.requests():
@@ -232,40 +246,20 @@ class EngineLoop:
 
     def _retire(self, request: Request) -> None:
         """Cut a finished request's sequence to what remains of its text and give back what it does not need."""
-        self._cache.truncate(request.sequence, request.num_prompt_tokens + request.num_kept)
-        request.sequence.token_ids += request.leftover_ids
+        self._verifier.cut(request)
         self._scheduler.remove(request)
         if request.owns_sequence:
             self._cache.remove(request.sequence)
         request.retire()
-        stats, refusals = self._stats, request.refusals
-        self._stats = replace(
-            stats,
-            num_requests=stats.num_requests + 1,
-            cached_tokens=stats.cached_tokens + request.num_cached_at_start,
-            mask_s=stats.mask_s + request.seconds.mask,
-            num_vetoes=stats.num_vetoes + refusals.vetoes,
-            num_dead_ends=stats.num_dead_ends + refusals.dead_ends,
-            num_rollbacks=stats.num_rollbacks + refusals.rollbacks,
-            num_budget_exhausted=stats.num_budget_exhausted + refusals.is_budget_exhausted,
-        )
+        self._stats = self._stats.with_request(request)
 
-    def _count(self, batch: Batch, seconds: float) -> None:
-        stats = self._stats
-        prefill = sum(entry.num_tokens for entry in batch.entries if entry.is_prefill)
-        decode = sum(1 for entry in batch.entries if not entry.is_prefill)
+    def _count(self, batch: Batch, seconds: float, num_generated: int) -> None:
         for entry in batch.entries:
             if entry.is_prefill:
                 entry.request.seconds.prefill += seconds
             else:
                 entry.request.seconds.decode += seconds
-        self._stats = replace(
-            stats,
-            prefill_tokens=stats.prefill_tokens + prefill,
-            decode_tokens=stats.decode_tokens + decode,
-            prefill_s=stats.prefill_s + (seconds if prefill else 0),
-            decode_s=stats.decode_s + (0 if prefill else seconds),
-        )
+        self._stats = self._stats.with_step(batch, seconds, num_generated)
 
 
 def _as_request_error(error: Exception) -> Exception:

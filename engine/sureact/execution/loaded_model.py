@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 OFFLOAD_SHARE = 0.7
 """Share of the free memory that the slow path's weights may take; the rest of them stays on disk."""
 
+DEFAULT_DRAFT_LEN = 3
+"""Tokens that the CPU products compute at nearly the price of one."""
+
 PREFILL_CHUNK_LENS: dict[Determinism, int] = {"strict": 256, "fast": 1024}
 
 
@@ -50,6 +53,8 @@ class LoadedModel:
     """A model that is ready to run."""
 
     config: ResolvedConfig
+    folder: Path
+    """Holds the files of the model."""
     tokenizer: Tokenizer
     runner: ModelRunner
     cache: PagedCache
@@ -95,11 +100,13 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
         prefill_chunk_len=config.prefill_chunk_len or PREFILL_CHUNK_LENS[config.determinism],
         num_threads=num_threads,
         max_rollbacks=config.max_rollbacks,
+        max_draft_len=_max_draft_len(config, parts),
+        prefix_cache=config.prefix_cache and parts.has_paged_cache,
         weight_bytes_per_token=parts.runner.weight_bytes_per_token,
         notices=notices,
     )
-    cache = PagedCache(parts.cache_size.num_blocks, BLOCK_SIZE)
-    return LoadedModel(resolved, parts.tokenizer, parts.runner, cache, penalty)
+    cache = PagedCache(parts.cache_size.num_blocks, BLOCK_SIZE, has_prefix_cache=resolved.prefix_cache)
+    return LoadedModel(resolved, folder, parts.tokenizer, parts.runner, cache, penalty)
 
 
 def _too_large(folder: Path, config: EngineConfig, device: torch.device) -> str | None:
@@ -125,7 +132,15 @@ class _Parts:
     tokenizer: Tokenizer
     runner: ModelRunner
     cache_size: CacheSize
+    has_paged_cache: bool = True
+    """Whether blocks hold the keys and values; otherwise nothing can be shared, nor taken back cheaply."""
     notices: tuple[str, ...] = ()
+
+
+def _max_draft_len(config: EngineConfig, parts: _Parts) -> int:
+    if not parts.has_paged_cache:
+        return 0
+    return DEFAULT_DRAFT_LEN if config.max_draft_len is None else config.max_draft_len
 
 
 def _load_native(folder: Path, config: EngineConfig, device: torch.device) -> _Parts:
@@ -181,6 +196,7 @@ def _load_foreign(folder: Path, config: EngineConfig, device: torch.device, reas
         tokenizer=Tokenizer(folder, num_logits=_num_logits(model)),
         runner=TransformersRunner(model),
         cache_size=cache_size(config, dtype, device, shape),
+        has_paged_cache=False,
         notices=(f"Slow path: the model runs in transformers, one request at a time. {reason}",),
     )
 

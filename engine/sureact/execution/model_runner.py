@@ -1,7 +1,7 @@
 """The forward pass: from a batch to logits."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -20,12 +20,21 @@ class ModelRunner(ABC):
         """Bytes of weight matrices that one decoded token reads: the figure that bounds its speed."""
 
     @abstractmethod
-    def run(self, batch: Batch) -> torch.Tensor:
-        """Compute the batch's tokens and mark them as cached by the caller.
+    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Compute the batch's tokens and drafts; the caller marks them as cached.
+
+        Args:
+            batch: what to compute.
+            fill_masks: called once the blocks are under way; returns the ids whose logits are needed, `[num_picks,
+                words]`, int32, on the host. Other logits may be anything, but not above the needed ones or NaN.
 
         Returns:
-            `[rows, num_logits]`, float32: one row per entry that reaches its sequence's end, in order.
+            `[batch.num_picks, num_logits]`, float32: per entry that reaches its sequence's end a row for that end and
+            one for each drafted token, in order.
         """
+
+    def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:  # noqa: B027  most runners keep nothing in blocks
+        """Copy the contents of cache blocks, from the first of each pair to the second, in order."""
 
     def clear_blocks(self, blocks: Sequence[int]) -> None:  # noqa: B027  most runners keep nothing in blocks
         """Overwrite what a failed request left in cache blocks, which may be infinite or NaN."""
@@ -47,15 +56,44 @@ class PagedModelRunner(ModelRunner):
         return self._model.weight_bytes_per_token
 
     @torch.inference_mode()
-    def run(self, batch: Batch) -> torch.Tensor:
+    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Run every entry's tokens in one pass."""
-        token_ids = [t for e in batch.entries for t in e.request.sequence.token_ids[e.start : e.end]]
+        token_ids = [token_id for entry in batch.entries for token_id in entry.token_ids]
         metadata = self._attention_metadata(batch)
         hidden = self._model.forward(torch.tensor(token_ids, device=self._device), metadata, self._storage.layers)
-        last_rows = self._last_rows(batch.entries)
-        if not last_rows:
+        fill_masks()
+        rows = self._picked_rows(batch.entries)
+        if not rows:
             return hidden.new_empty((0, self._model.config.vocab_size), dtype=torch.float32)
-        return self._model.logits(hidden if len(last_rows) == len(hidden) else hidden[last_rows])
+        return self._model.logits(hidden if len(rows) == len(hidden) else hidden[rows])
+
+    @torch.inference_mode()
+    def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:
+        """Copy blocks in every layer."""
+        for source, target in copies:
+            for key_cache, value_cache in self._storage.layers:
+                key_cache[target] = key_cache[source]
+                value_cache[target] = value_cache[source]
+
+    def read_blocks(self, blocks: Sequence[int], num_tokens: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return the keys and values of the first tokens in `blocks`, per layer, new, on the host.
+
+        Each `[num_tokens, num_kv_heads, head_dim]`, in the dtype of the cache.
+        """
+        return [
+            (keys[list(blocks)].flatten(0, 1)[:num_tokens].cpu(), values[list(blocks)].flatten(0, 1)[:num_tokens].cpu())
+            for keys, values in self._storage.layers
+        ]
+
+    def write_blocks(self, blocks: Sequence[int], layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Write what `read_blocks` returned into the first slots of `blocks`."""
+        index = torch.tensor(list(blocks), device=self._device)
+        for cache_pair, tensors in zip(self._storage.layers, layers, strict=True):
+            for cache, tensor in zip(cache_pair, tensors, strict=True):
+                slots = (
+                    index[:, None] * self._block_size + torch.arange(self._block_size, device=self._device)
+                ).flatten()
+                cache.flatten(0, 1)[slots[: len(tensor)]] = tensor.to(self._device)
 
     def clear_blocks(self, blocks: Sequence[int]) -> None:
         """Zero the blocks in every layer: attention multiplies unused slots by 0, and 0 times NaN is NaN."""
@@ -68,33 +106,33 @@ class PagedModelRunner(ModelRunner):
         slots: list[int] = []
         for entry in batch.entries:
             table = entry.request.sequence.block_table
-            positions += range(entry.start, entry.end)
+            stretch = range(entry.start, entry.start + entry.num_rows)
+            positions += stretch
             slots += [
                 table[position // self._block_size] * self._block_size + position % self._block_size
-                for position in range(entry.start, entry.end)
+                for position in stretch
             ]
         return AttentionMetadata(
             positions=torch.tensor(positions, device=self._device),
             slot_mapping=torch.tensor(slots, device=self._device),
             block_tables=self._block_tables(batch.entries),
-            context_lens=tuple(entry.end for entry in batch.entries),
-            query_lens=tuple(entry.num_tokens for entry in batch.entries),
+            context_lens=tuple(entry.start + entry.num_rows for entry in batch.entries),
+            query_lens=tuple(entry.num_rows for entry in batch.entries),
             is_invariant=self._is_strict or batch.is_decode,
         )
 
     def _block_tables(self, entries: Sequence[ScheduledRequest]) -> torch.Tensor:
         """Return the blocks that the tokens so far fill, rows padded with each table's first block."""
-        used = [e.request.sequence.block_table[: -(-e.end // self._block_size)] for e in entries]
+        used = [e.request.sequence.block_table[: -(-(e.start + e.num_rows) // self._block_size)] for e in entries]
         width = max(map(len, used))
         return torch.tensor([table + table[:1] * (width - len(table)) for table in used], device=self._device)
 
     @staticmethod
-    def _last_rows(entries: Sequence[ScheduledRequest]) -> list[int]:
-        """Return the row of each entry's last token, for entries that reach their sequence's end."""
+    def _picked_rows(entries: Sequence[ScheduledRequest]) -> list[int]:
+        """Return the rows of the pass whose next token is picked."""
         rows: list[int] = []
         end = 0
         for entry in entries:
-            end += entry.num_tokens
-            if entry.is_last_chunk:
-                rows.append(end - 1)
+            end += entry.num_rows
+            rows += range(end - entry.num_picks, end)
         return rows

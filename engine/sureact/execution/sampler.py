@@ -1,16 +1,18 @@
-"""Picks the next token of each request from its logits: penalties, mask, argmax or draw, and the constraint's veto."""
+"""Picks the next token of a request from its logits: penalties, mask, argmax or draw, and the constraint's veto."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 import torch
 
+from sureact.constraints.constraint import ConstraintState
 from sureact.constraints.token_bitmask import allocate_token_bitmask, clear_token, legal_bitmask
 from sureact.errors import ConstraintStateError
 from sureact.outputs import StepLogprobs, TokenLogprob
+from sureact.scheduling.batch import ScheduledRequest
 from sureact.scheduling.request import LogitsProcessor, Request
 from sureact.tokens.vocabulary import Vocabulary
 from sureact_kernels.masked_argmax import allowed_ids, masked_argmax
@@ -39,47 +41,55 @@ class DeadEnd:
 
 
 class Sampler:
-    """Picks tokens row by row; a row's pick depends on nothing but its logits and its request."""
+    """Picks tokens row by row; a row's pick depends on nothing but its logits and its request.
 
-    def __init__(self, vocabulary: Vocabulary, *, max_rows: int) -> None:
+    A row is a position whose next token is picked: the end of a sequence, or a drafted token. Masks of all rows of a
+    step are filled before any logit is looked at, while a GPU still computes them.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._bitmask = allocate_token_bitmask(max_rows, vocabulary.num_logits)
+        self._bitmask = allocate_token_bitmask(1, vocabulary.num_logits)
+        self._errors: dict[int, Exception] = {}
         self._free_mask = legal_bitmask(vocabulary, vocabulary.control_ids)[0]
 
-    @torch.inference_mode()
-    def pick(self, logits: torch.Tensor, requests: list[Request]) -> list[PickedToken | DeadEnd | Exception]:
-        """Pick one token per row of `logits` `[len(requests), num_logits]`, float32, which may be changed.
+    def fill_masks(self, entries: Sequence[ScheduledRequest]) -> torch.Tensor:
+        """Write what may come next at every row of a step's entries, one after another.
 
-        An error that concerns one request stands in its place. All masks are filled before any logit is looked at: a
-        GPU still computes them then.
+        Returns:
+            `[num_rows, words]`, int32, on the host: the ids whose logits each row needs, a superset of its mask.
         """
-        errors = [self._mask_error(row, request) for row, request in enumerate(requests)]
-        return [
-            error or self._pick_or_error(logits[row], row, request)
-            for row, (request, error) in enumerate(zip(requests, errors, strict=True))
-        ]
+        num_rows = sum(entry.num_picks for entry in entries)
+        if num_rows > len(self._bitmask):
+            self._bitmask = allocate_token_bitmask(num_rows, self._vocabulary.num_logits)
+        self._errors.clear()
+        rows_with_all: list[int] = []
+        row = 0
+        for entry in entries:
+            self._fill_rows(row, entry)
+            if _needs_all_logits(entry.request):
+                rows_with_all += range(row, row + entry.num_picks)
+            row += entry.num_picks
+        needed = self._bitmask[:num_rows]
+        if rows_with_all:
+            needed = needed.clone()
+            needed[rows_with_all] = -1
+        return needed
 
-    def is_dead_end(self, request: Request) -> bool:
-        """Whether the constraint offers few tokens and refuses each of them, so that no logits are needed to know."""
-        assert request.constraint is not None, "only a constraint has dead ends"
-        request.constraint.fill_bitmask(self._bitmask, 0)
-        token_ids = allowed_ids(self._bitmask[0]).tolist()
-        return len(token_ids) <= _MAX_PROBED and not any(map(request.constraint.check_token, token_ids))
+    @torch.inference_mode()
+    def pick(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken | DeadEnd:
+        """Pick the token of a row.
 
-    def _mask_error(self, row: int, request: Request) -> Exception | None:
-        try:
-            self._fill_mask(row, request)
-        except Exception as error:  # one request's constraint must not end the others
-            return error
-        return None
+        Args:
+            logits: `[num_logits]`, float32, of that row; may be changed.
+            row: number of the row in the last `fill_masks`.
+            request: whose text all tokens before the row belong to by now.
 
-    def _pick_or_error(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken | DeadEnd | Exception:
-        try:
-            return self._pick(logits, row, request)
-        except Exception as error:  # one request's constraint or logits must not end the others
-            return error
-
-    def _pick(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken | DeadEnd:
+        Raises:
+            Exception: what the request's constraint raised, there or here; it concerns this request alone.
+        """
+        if row in self._errors:
+            raise self._errors[row]
         _apply_penalties(logits, request)
         if request.logits_processor is not None:
             logits = self._processed(logits, row, request.logits_processor, request.sequence.token_ids)
@@ -91,6 +101,37 @@ class Sampler:
             request.refusals.vetoes += 1
         return DeadEnd()
 
+    def is_dead_end(self, request: Request) -> bool:
+        """Whether the constraint offers few tokens and refuses each of them, so that no logits are needed to know."""
+        assert request.constraint is not None, "only a constraint has dead ends"
+        bitmask = allocate_token_bitmask(1, self._vocabulary.num_logits)
+        request.constraint.fill_bitmask(bitmask, 0)
+        token_ids = allowed_ids(bitmask[0]).tolist()
+        return len(token_ids) <= _MAX_PROBED and not any(map(request.constraint.check_token, token_ids))
+
+    def _fill_rows(self, first_row: int, entry: ScheduledRequest) -> None:
+        """Fill the rows of an entry; an error is kept for the first row that it concerns and those behind it."""
+        request = entry.request
+        start = time.perf_counter()
+        num_filled = 0
+        try:
+            if request.constraint is None:
+                for num_filled in range(entry.num_picks):
+                    self._fill_free_row(first_row + num_filled, request, num_ahead=num_filled)
+            else:
+                for state in _states_along(request.constraint, entry):
+                    state.fill_bitmask(self._bitmask, first_row + num_filled)
+                    num_filled += 1
+        except Exception as error:  # one request's constraint must not end the others
+            self._errors.update(dict.fromkeys(range(first_row + num_filled, first_row + entry.num_picks), error))
+        request.seconds.mask += time.perf_counter() - start
+
+    def _fill_free_row(self, row: int, request: Request, *, num_ahead: int) -> None:
+        self._bitmask[row].copy_(self._free_mask)
+        if not request.may_end(num_ahead):
+            for eos_id in self._vocabulary.eos_ids:
+                clear_token(self._bitmask, row, eos_id)
+
     def _processed(
         self, logits: torch.Tensor, row: int, processor: LogitsProcessor, token_ids: list[int]
     ) -> torch.Tensor:
@@ -100,18 +141,6 @@ class Sampler:
         if not (processed[allowed_ids(self._bitmask[row].to(logits.device))] > -torch.inf).any():
             raise ConstraintStateError("The logits processor left no token of this model; the text cannot go on.")
         return processed
-
-    def _fill_mask(self, row: int, request: Request) -> None:
-        """Write what is legal into the request's row of the mask."""
-        start = time.perf_counter()
-        if request.constraint is not None:
-            request.constraint.fill_bitmask(self._bitmask, row)
-        else:
-            self._bitmask[row].copy_(self._free_mask)
-            if not request.may_end:
-                for eos_id in self._vocabulary.eos_ids:
-                    clear_token(self._bitmask, row, eos_id)
-        request.seconds.mask += time.perf_counter() - start
 
     def _candidates(self, logits: torch.Tensor, row: int, request: Request) -> Iterator[int]:
         """Yield the tokens of a row of the mask, each once, in the order in which they are tried."""
@@ -145,6 +174,21 @@ class Sampler:
             top_p=params.top_p,
             min_p=params.min_p,
         )
+
+
+def _states_along(constraint: ConstraintState, entry: ScheduledRequest) -> Iterator[ConstraintState]:
+    """Yield the constraint's position at each row of an entry: where it is, and behind each drafted token."""
+    if entry.num_picks:
+        yield constraint
+    if entry.draft:
+        ahead = constraint.fork()
+        for token_id in entry.draft:
+            ahead.accept_token(token_id)
+            yield ahead
+
+
+def _needs_all_logits(request: Request) -> bool:
+    return request.params.logprobs is not None or request.logits_processor is not None
 
 
 def _apply_penalties(logits: torch.Tensor, request: Request) -> None:

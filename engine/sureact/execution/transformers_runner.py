@@ -15,6 +15,8 @@ from sureact.execution.model_runner import ModelRunner
 from sureact.kv_cache.cached_sequence import CachedSequence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from transformers import PreTrainedModel
     from transformers.cache_utils import DynamicCache
 
@@ -72,20 +74,23 @@ class TransformersRunner(ModelRunner):
         return total if is_tied else total - cast("torch.Tensor", embedding).nbytes
 
     @torch.inference_mode()
-    def run(self, batch: Batch) -> torch.Tensor:
+    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Run the entries one by one."""
-        rows = [(self._run_entry(entry), entry.is_last_chunk) for entry in batch.entries]
-        none = rows[0][0][:0]
-        return torch.cat([none, *(row for row, is_last_chunk in rows if is_last_chunk)])
+        rows = [self._run_entry(entry) for entry in batch.entries]
+        fill_masks()
+        return torch.cat(rows)
 
     def _run_entry(self, entry: ScheduledRequest) -> torch.Tensor:
-        """Compute what the model's cache lacks of the entry's tokens; return the last token's logits `[1, n]`."""
+        """Compute what the model's cache lacks of the entry's tokens; return its rows of logits."""
         sequence = entry.request.sequence
         cache = self._cache_of_length(sequence, entry.start)
-        token_ids = sequence.token_ids[cache.get_seq_length() : entry.end]
+        token_ids = [*sequence.token_ids[cache.get_seq_length() : entry.end], *entry.draft]
         input_ids = torch.tensor([token_ids], device=self._model.device)
-        output = self._model(input_ids=input_ids, use_cache=True, logits_to_keep=1, **{self._cache_argument: cache})
-        return output.logits[:, -1].float()
+        num_rows = max(1, entry.num_picks)
+        output = self._model(
+            input_ids=input_ids, use_cache=True, logits_to_keep=num_rows, **{self._cache_argument: cache}
+        )
+        return output.logits[0, -num_rows:].float()[: entry.num_picks]
 
     def _cache_of_length(self, sequence: CachedSequence, num_tokens: int) -> DynamicCache:
         """Return the sequence's cache, cut to `num_tokens`; a new one where there is none or it cannot be cut."""

@@ -17,6 +17,8 @@ from sureact.tokens.vocabulary import Vocabulary
 if TYPE_CHECKING:
     import torch
 
+    from sureact.drafts.drafter import Drafter
+
 LogitsProcessor = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """From the ids so far `[1, num_tokens]` and logits `[1, num_logits]`, float32, to logits, as in transformers."""
 
@@ -44,6 +46,18 @@ class Refusals:
     """Whether the request failed because it may take no more tokens back."""
 
 
+@dataclass(slots=True)
+class Guesses:
+    """Tokens that came without a step of their own."""
+
+    forced: int = 0
+    """Tokens that the constraint left no choice about."""
+    drafted: int = 0
+    """Tokens guessed and verified."""
+    accepted: int = 0
+    """Of these, tokens that were picked."""
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """One generation on a sequence. The engine's thread advances it; any thread may read its deltas or abort it."""
@@ -63,10 +77,18 @@ class Request:
     """Tokens that it may take back."""
     owns_sequence: bool = False
     """Whether the sequence goes with the request; a session keeps its own."""
+    drafter: "Drafter | None" = None
+    """Guesses the next tokens; without one, forced text is picked token by token too."""
     num_prompt_tokens: int = 0
-    num_cached_at_start: int = 0
+    num_prefill_tokens: int = 0
+    """Tokens from the start that are read in chunks: the prompt, and after a preemption all there were."""
+    num_accepted: int = 0
+    """Tokens added, those taken back later too."""
+    num_cached_at_start: int | None = None
+    """Tokens whose keys and values were there before the first pass; None until then."""
     seconds: Seconds = field(default_factory=Seconds)
     refusals: Refusals = field(default_factory=Refusals)
+    guesses: Guesses = field(default_factory=Guesses)
     num_kept: int = 0
     """Generated tokens that stay in the context, once the request is done."""
     leftover_ids: tuple[int, ...] = ()
@@ -79,13 +101,16 @@ class Request:
     _logprobs: list[StepLogprobs] = field(init=False, default_factory=list[StepLogprobs])
     _num_shown: int = field(init=False, default=0)
     """Generated ids that were handed out."""
+    deliver: Callable[["StreamDelta | BaseException"], None] = field(init=False)
+    """Takes each delta, and the error of a failed request, on the engine's thread; must neither block nor raise."""
     _last_delta: StreamDelta | BaseException | None = field(init=False, default=None)
     _deltas: SimpleQueue[StreamDelta | BaseException] = field(init=False, default_factory=SimpleQueue)
 
     def __post_init__(self) -> None:
         """Begin the text; the tokens in the sequence now are the prompt."""
         self._text = GeneratedText(self.vocabulary, self.params)
-        self.num_prompt_tokens = len(self.sequence)
+        self.deliver = self._deltas.put
+        self.num_prompt_tokens = self.num_prefill_tokens = len(self.sequence)
         self.draws = random.Random(self.params.seed)
 
     @property
@@ -98,38 +123,52 @@ class Request:
         """Tokens that the sequence can reach."""
         return self.num_prompt_tokens + self.params.max_tokens
 
-    @property
-    def may_end(self) -> bool:
-        """Whether an end-of-sequence token may be picked now."""
-        return self.params.ignore_eos or len(self.generated_ids) >= self.params.min_tokens
+    def may_end(self, num_ahead: int = 0) -> bool:
+        """Whether an end-of-sequence token may be picked `num_ahead` tokens from now."""
+        return self.params.ignore_eos or len(self.generated_ids) + num_ahead >= self.params.min_tokens
 
-    def admit(self) -> None:
-        """Begin to run: at least the last token is computed, since its logits are needed."""
-        self.sequence.is_running = True
-        self.sequence.num_cached = min(self.sequence.num_cached, self.num_prompt_tokens - 1)
-        self.num_cached_at_start = self.sequence.num_cached
+    @property
+    def takes_forced_text(self) -> bool:
+        """Whether text without a choice is written without asking the model."""
+        return self.drafter is not None and self.constraint is not None and self.logits_processor is None
+
+    def begin(self) -> None:
+        """Write what the constraint forces at the start of the text."""
+        self._accept_forced()
 
     def accept(self, token_id: int, logprobs: StepLogprobs | None) -> None:
-        """Add the picked token; end the request if it ends the text."""
-        self.sequence.token_ids.append(token_id)
+        """Add the picked token and the text that must follow it; end the request if that ends the text."""
         if logprobs is not None:
             self._logprobs.append(logprobs)
-        if self._is_eos(token_id):
-            self._text.push(token_id)
-            self._finish("stop", token_id, drop_last_token=not self.params.include_stop)
-            return
-        if self.constraint is not None:
-            self.constraint.accept_token(token_id)
-        num_settled = self.constraint.num_settled_tokens if self.constraint is not None else None
-        text = self._text.push(token_id, num_settled=num_settled)
-        if self._text.stop_match is not None:
-            self._finish("stop", self._text.stop_match.stop)
-        elif self.constraint is not None and self.constraint.is_terminated:
-            self._finish("stop", None, text=text)
-        elif len(self.generated_ids) >= self.params.max_tokens:
-            self._finish("length", None, text=text)
-        else:
-            self._hand_out(text, num_settled)
+        self._accept(token_id)
+        self._accept_forced()
+
+    def propose_draft(self, num_requests: int) -> tuple[int, ...]:
+        """Return tokens that the model may pick next and the constraint allows, maybe none.
+
+        Args:
+            num_requests: requests that decode together.
+        """
+        if self.drafter is None or self.logits_processor is not None:
+            return ()
+        num_pending = len(self.sequence) - self.sequence.num_cached
+        # The last token that may come is not worth a guess: the pass picks one without.
+        room = self.params.max_tokens - len(self.generated_ids) - 1
+        draft = self.drafter.propose(
+            self.sequence.token_ids, num_pending=num_pending, num_requests=num_requests, max_len=room
+        )
+        if self.constraint is not None and draft:
+            num_legal = self.constraint.accept_tokens(draft)
+            self.constraint.rollback(num_legal)
+            draft = draft[:num_legal]
+        return tuple(draft)
+
+    def record_draft(self, num_drafted: int, num_accepted: int) -> None:
+        """Count a verified draft, and learn from it."""
+        self.guesses.drafted += num_drafted
+        self.guesses.accepted += num_accepted
+        if self.drafter is not None:
+            self.drafter.record(num_drafted, num_accepted)
 
     def take_back(self) -> None:
         """Leave a dead end: remove the last token, so that another is picked in its place.
@@ -151,6 +190,7 @@ class Request:
             self._logprobs.pop()
         del self.sequence.token_ids[-1]
         self.sequence.num_cached = min(self.sequence.num_cached, len(self.sequence) - 1)
+        self.num_prefill_tokens = min(self.num_prefill_tokens, len(self.sequence))
 
     def abort(self) -> None:
         """End the request where it stands."""
@@ -165,7 +205,7 @@ class Request:
     def retire(self) -> None:
         """Hand out the last delta or the error; the sequence is cut and idle by now, so its reader may use it."""
         assert self._last_delta is not None, "a request is retired before it is done"
-        self._deltas.put(self._last_delta)
+        self.deliver(self._last_delta)
 
     def deltas(self) -> Iterator[StreamDelta]:
         """Yield the text as it comes; the last delta carries the output.
@@ -179,6 +219,38 @@ class Request:
                 raise delta
             yield delta
             if delta.output is not None:
+                return
+
+    def _accept(self, token_id: int) -> None:
+        self.sequence.token_ids.append(token_id)
+        self.num_accepted += 1
+        if self._is_eos(token_id):
+            self._text.push(token_id)
+            self._finish("stop", token_id, drop_last_token=not self.params.include_stop)
+            return
+        if self.constraint is not None:
+            self.constraint.accept_token(token_id)
+        num_settled = self.constraint.num_settled_tokens if self.constraint is not None else None
+        text = self._text.push(token_id, num_settled=num_settled)
+        if self._text.stop_match is not None:
+            self._finish("stop", self._text.stop_match.stop)
+        elif self.constraint is not None and self.constraint.is_terminated:
+            self._finish("stop", None, text=text)
+        elif len(self.generated_ids) >= self.params.max_tokens:
+            self._finish("length", None, text=text)
+        else:
+            self._hand_out(text, num_settled)
+
+    def _accept_forced(self) -> None:
+        """Add tokens as long as there is no choice: the mask would leave one bit, so logits could pick no other."""
+        while self.takes_forced_text and self.constraint is not None and not self.is_done:
+            forced = self.constraint.forced_tokens()
+            for token_id in forced:
+                if self.is_done:
+                    return
+                self._accept(token_id)
+                self.guesses.forced += 1
+            if not forced:
                 return
 
     def _check_can_take_back(self) -> None:
@@ -204,7 +276,7 @@ class Request:
         token_ids = tuple(self.generated_ids[self._num_shown : num_settled])
         if text or token_ids:
             self._num_shown += len(token_ids)
-            self._deltas.put(StreamDelta(text=text, token_ids=token_ids))
+            self.deliver(StreamDelta(text=text, token_ids=token_ids))
 
     def _is_eos(self, token_id: int) -> bool:
         return not self.params.ignore_eos and token_id in self.vocabulary.eos_ids
@@ -235,8 +307,11 @@ class Request:
             stop_reason=stop_reason,
             usage=TokenUsage(
                 prompt_tokens=self.num_prompt_tokens,
-                cached_tokens=self.num_cached_at_start,
+                cached_tokens=self.num_cached_at_start or 0,
                 completion_tokens=len(self.generated_ids),
+                forced_tokens=self.guesses.forced,
+                draft_tokens=self.guesses.drafted,
+                accepted_draft_tokens=self.guesses.accepted,
             ),
             timings=StepTimings(prefill_s=self.seconds.prefill, decode_s=self.seconds.decode, mask_s=self.seconds.mask),
             logprobs=tuple(self._logprobs) if self.params.logprobs is not None else None,

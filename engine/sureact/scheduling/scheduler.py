@@ -1,4 +1,4 @@
-"""Which requests run in the next step: all that decode, and a stretch of the prompts that wait, first come first."""
+"""Which requests run in the next step: all that decode, oldest first, and a stretch of the prompts that wait."""
 
 from collections import deque
 
@@ -7,16 +7,34 @@ from sureact.kv_cache.paged_cache import PagedCache
 from sureact.scheduling.batch import Batch, ScheduledRequest
 from sureact.scheduling.request import Request
 
+_SHARED_CHUNK_SHARE = 4
+"""A prompt's chunk is this many times shorter while others decode, so that they do not wait long for their tokens."""
+
+_MIN_SHARED_CHUNK = 32
+_MIN_AWAITED_TOKENS = 16
+"""Tokens of another's prompt, computed in the same step, that are worth waiting a step for."""
+
+MAX_DRAFT_ROWS = 32
+"""Drafted tokens in one step, of all requests together."""
+
 
 class Scheduler:
-    """Admits requests while the cache has room for all they may need, so that a running one never lacks a block."""
+    """Shares steps and cache among requests. Not thread-safe: the engine holds a lock.
 
-    def __init__(self, cache: PagedCache, *, max_running_requests: int, prefill_chunk_len: int) -> None:
+    A running request takes cache blocks as it grows. When there are none, the newest running request gives its own
+    back and waits; what it had is computed again later. So the oldest always gets on, and all end.
+    """
+
+    def __init__(
+        self, cache: PagedCache, *, max_running_requests: int, prefill_chunk_len: int, has_prefix_cache: bool = True
+    ) -> None:
         self._cache = cache
         self._max_running_requests = max_running_requests
         self._prefill_chunk_len = prefill_chunk_len
+        self._has_prefix_cache = has_prefix_cache
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
+        self.num_preemptions = 0
 
     @property
     def has_work(self) -> bool:
@@ -30,11 +48,21 @@ class Scheduler:
 
     @property
     def num_waiting(self) -> int:
-        """Requests not admitted yet."""
+        """Requests not admitted yet, or preempted."""
         return len(self._waiting)
 
     def add(self, request: Request) -> None:
-        """Queue a request."""
+        """Queue a request.
+
+        Raises:
+            OutOfMemoryError: not even alone would it fit into the cache.
+        """
+        if request.max_len > self._cache.num_tokens_total:
+            raise OutOfMemoryError(
+                f"A prompt of {request.num_prompt_tokens:,} tokens and max_tokens={request.params.max_tokens:,} do not "
+                f"fit into the KV cache of {self._cache.num_tokens_total:,} tokens. Lower max_tokens, shorten the "
+                "prompt, or raise kv_cache_gb."
+            )
         self._waiting.append(request)
 
     def remove(self, request: Request) -> None:
@@ -57,31 +85,91 @@ class Scheduler:
     def schedule(self) -> Batch | None:
         """Pick the next step; None if nothing can run."""
         self._admit()
-        entries: list[ScheduledRequest] = []
-        budget = self._prefill_chunk_len
-        for request in self._running:
-            start = request.sequence.num_cached
-            pending = len(request.sequence) - start
-            if start >= request.num_prompt_tokens:
-                entries.append(ScheduledRequest(request, start, pending))
-            elif budget:
-                num_tokens = min(pending, budget)
-                budget -= num_tokens
-                entries.append(ScheduledRequest(request, start, num_tokens))
+        entries = self._decode_entries()
+        entries += self._prefill_entries(entries)
         return Batch(tuple(entries)) if entries else None
 
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._max_running_requests:
-            request = self._waiting[0]
-            try:
-                has_room = self._cache.reserve(request.sequence, request.max_len)
-            except OutOfMemoryError as error:
-                request.fail(error)
-                self.remove(request)
-                request.retire()
-                continue
-            if not has_room:
-                return
-            self._waiting.popleft()
-            request.admit()
+            request = self._waiting.popleft()
+            request.sequence.is_running = True
+            # The last token is computed in any case, since its logits are needed.
+            request.sequence.num_cached = min(request.sequence.num_cached, len(request.sequence) - 1)
             self._running.append(request)
+
+    def _decode_entries(self) -> list[ScheduledRequest]:
+        decoding = [request for request in self._running if not _is_prefilling(request)]
+        entries: list[ScheduledRequest] = []
+        draft_rows = MAX_DRAFT_ROWS
+        for request in decoding:
+            if request not in self._running:
+                continue  # preempted for one before it
+            start, end = request.sequence.num_cached, len(request.sequence)
+            draft = request.propose_draft(len(decoding))[:draft_rows]
+            if draft and not self._cache.reserve(request.sequence, end + len(draft)):
+                draft = ()
+            if draft or self._reserve_by_preempting(request, end):
+                draft_rows -= len(draft)
+                entries.append(ScheduledRequest(request, start, end - start, draft))
+        return entries
+
+    def _prefill_entries(self, beside: list[ScheduledRequest]) -> list[ScheduledRequest]:
+        budget = self._prefill_chunk_len
+        if beside:
+            budget = min(budget, max(_MIN_SHARED_CHUNK, budget // _SHARED_CHUNK_SHARE))
+        entries: list[ScheduledRequest] = []
+        for request in [request for request in self._running if _is_prefilling(request)]:
+            if not budget:
+                break
+            if request not in self._running:
+                continue  # preempted for one before it
+            sequence = request.sequence
+            self._cache.adopt_prefix(sequence)
+            if self._is_computed_beside(request, entries):
+                continue
+            num_tokens = min(len(sequence) - sequence.num_cached, budget)
+            end = sequence.num_cached + num_tokens
+            # While others get on, blocks come back by themselves.
+            if not self._cache.reserve(sequence, end) and (
+                beside or entries or not self._reserve_by_preempting(request, end)
+            ):
+                break
+            if request.num_cached_at_start is None:
+                request.num_cached_at_start = sequence.num_cached
+            budget -= num_tokens
+            entries.append(ScheduledRequest(request, sequence.num_cached, num_tokens))
+        return entries
+
+    def _reserve_by_preempting(self, request: Request, num_tokens: int) -> bool:
+        """Reserve for a running request, at the cost of newer ones; give up its own blocks if it is the newest."""
+        while not self._cache.reserve(request.sequence, num_tokens):
+            newest = self._running[-1]
+            self._preempt(newest)
+            if newest is request:
+                return False
+        return True
+
+    def _preempt(self, request: Request) -> None:
+        self._running.remove(request)
+        request.sequence.is_running = False
+        self._cache.release(request.sequence)
+        request.num_prefill_tokens = len(request.sequence)
+        self._waiting.appendleft(request)
+        self.num_preemptions += 1
+
+    def _is_computed_beside(self, request: Request, entries: list[ScheduledRequest]) -> bool:
+        """Whether this step computes for another what the request can adopt in the next."""
+        if not self._has_prefix_cache:
+            return False
+        num_needed = request.sequence.num_cached + _MIN_AWAITED_TOKENS
+        wanted = request.sequence.token_ids[:num_needed]
+        return len(wanted) == num_needed and any(
+            entry.end >= num_needed
+            and entry.request.sequence.cache_salt == request.sequence.cache_salt
+            and entry.request.sequence.token_ids[:num_needed] == wanted
+            for entry in entries
+        )
+
+
+def _is_prefilling(request: Request) -> bool:
+    return request.sequence.num_cached < request.num_prefill_tokens

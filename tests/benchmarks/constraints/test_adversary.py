@@ -15,6 +15,10 @@ VOCABULARY = adversarial_vocabulary()
 MakeLogits = Callable[[Strategy, bytes], torch.Tensor]
 
 
+def no_masks() -> torch.Tensor:
+    return torch.empty(0)
+
+
 @pytest.fixture
 def logits_after() -> MakeLogits:
     """The logits of a strategy against an array of different strings, after a text of single bytes."""
@@ -27,7 +31,7 @@ def logits_after() -> MakeLogits:
             request.accept(byte, None)
         adversary = Adversary(VOCABULARY, 0, max_steps=1)
         adversary.play(request, strategy)
-        return adversary.run(Batch((ScheduledRequest(request, 0, len(request.sequence)),)))[0]
+        return adversary.run(Batch((ScheduledRequest(request, 0, len(request.sequence)),)), no_masks)[0]
 
     return after
 
@@ -75,10 +79,10 @@ def test_a_request_that_does_not_end_is_ended(strategy: Strategy) -> None:
     adversary = Adversary(VOCABULARY, 0, max_steps=2)
     adversary.play(request, strategy)
     batch = Batch((ScheduledRequest(request, 0, 1),))
-    adversary.run(batch)
-    adversary.run(batch)
+    adversary.run(batch, no_masks)
+    adversary.run(batch, no_masks)
     with pytest.raises(InternalError, match="did not end within 2 steps"):
-        adversary.run(batch)
+        adversary.run(batch, no_masks)
 
 
 def _is_text(token: bytes) -> bool:

@@ -9,6 +9,7 @@ from sureact.errors import ConstraintStateError
 from sureact.execution.sampler import MAX_VETOES, DeadEnd, PickedToken, Sampler
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.sampling_params import SamplingParams
+from sureact.scheduling.batch import ScheduledRequest
 from sureact.scheduling.request import Request
 from sureact.tokens.vocabulary import Vocabulary
 
@@ -63,8 +64,21 @@ def request_with(prompt: list[int] | None = None, **settings: Any) -> Request:
 
 
 def pick(logits: list[float], request: Request) -> PickedToken:
-    (picked,) = Sampler(VOCABULARY, max_rows=2).pick(torch.tensor([logits]), [request])
+    (picked,) = pick_rows(torch.tensor([logits]), [request])
     assert isinstance(picked, PickedToken)
+    return picked
+
+
+def pick_rows(logits: torch.Tensor, requests: list[Request]) -> list[PickedToken | DeadEnd | Exception]:
+    """Pick after each request's tokens; what is raised for one stands in its place."""
+    sampler = Sampler(requests[0].vocabulary)
+    sampler.fill_masks([ScheduledRequest(request, 0, len(request.sequence)) for request in requests])
+    picked: list[PickedToken | DeadEnd | Exception] = []
+    for row, request in enumerate(requests):
+        try:
+            picked.append(sampler.pick(logits[row], row, request))
+        except Exception as error:
+            picked.append(error)
     return picked
 
 
@@ -96,7 +110,7 @@ def test_presence_counts_once_and_frequency_counts_each_time() -> None:
 
 def test_an_error_stands_in_the_place_of_its_own_row() -> None:
     logits = torch.tensor([[float("nan")] * 5, [0.0, 1.0, 0.0, 0.0, 0.0]])
-    broken, fine = Sampler(VOCABULARY, max_rows=2).pick(logits, [request_with(), request_with()])
+    broken, fine = pick_rows(logits, [request_with(), request_with()])
     assert isinstance(broken, Exception)
     assert fine == PickedToken(1, None)
 
@@ -141,14 +155,14 @@ def test_a_draw_that_is_vetoed_is_drawn_again_among_the_others() -> None:
 @pytest.mark.parametrize("settings", [{}, {"temperature": 1.0, "seed": 1}])
 def test_a_position_is_a_dead_end_when_every_token_is_refused(settings: dict[str, Any]) -> None:
     guard = Guard([0, 1, 2], {0, 1, 2})
-    assert Sampler(VOCABULARY, max_rows=1).pick(torch.zeros(1, 5), [guarded(guard, **settings)]) == [DeadEnd()]
+    assert pick_rows(torch.zeros(1, 5), [guarded(guard, **settings)]) == [DeadEnd()]
     assert sorted(guard.asked) == [0, 1, 2]
 
 
 def test_a_token_without_probability_is_not_tried_after_a_veto() -> None:
     guard = Guard([0, 1, 2], {0})
     logits = torch.tensor([[1.0, -torch.inf, -torch.inf, 0.0, 0.0]])
-    assert Sampler(VOCABULARY, max_rows=1).pick(logits, [guarded(guard)]) == [DeadEnd()]
+    assert pick_rows(logits, [guarded(guard)]) == [DeadEnd()]
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 1.0, "seed": 1}])
@@ -157,25 +171,25 @@ def test_so_many_vetoes_at_one_position_count_as_a_dead_end(settings: dict[str, 
     guard = Guard(list(range(num_logits)), set(range(num_logits)))
     vocabulary = wide_vocabulary(num_logits)
     request = guarded(guard, vocabulary, **settings)
-    assert Sampler(vocabulary, max_rows=1).pick(torch.zeros(1, num_logits), [request]) == [DeadEnd()]
+    assert pick_rows(torch.zeros(1, num_logits), [request]) == [DeadEnd()]
     assert request.refusals.vetoes == MAX_VETOES
     assert len(set(guard.asked)) == MAX_VETOES
 
 
 def test_a_mask_that_cannot_be_filled_ends_its_own_request_only() -> None:
     requests = [guarded(Guard([], set())), guarded(Guard([1], set()))]
-    broken, fine = Sampler(VOCABULARY, max_rows=2).pick(torch.zeros(2, 5), requests)
+    broken, fine = pick_rows(torch.zeros(2, 5), requests)
     assert isinstance(broken, ConstraintStateError)
     assert fine == PickedToken(1, None)
 
 
 def test_a_dead_end_is_known_without_logits_where_few_tokens_are_offered() -> None:
-    sampler = Sampler(VOCABULARY, max_rows=1)
+    sampler = Sampler(VOCABULARY)
     assert sampler.is_dead_end(guarded(Guard([1], {1})))
     assert not sampler.is_dead_end(guarded(Guard([1, 2], {1})))
     vocabulary = wide_vocabulary(200)
     everything = set(range(200))
-    assert not Sampler(vocabulary, max_rows=1).is_dead_end(guarded(Guard(sorted(everything), everything), vocabulary))
+    assert not Sampler(vocabulary).is_dead_end(guarded(Guard(sorted(everything), everything), vocabulary))
 
 
 def test_a_logits_processor_has_its_say_before_the_mask() -> None:
@@ -200,6 +214,6 @@ def test_a_logits_processor_that_leaves_nothing_to_pick_ends_its_own_request(lef
 
     request = request_with(min_tokens=1)  # so that the end, id 3, may not be picked
     request.logits_processor = only
-    broken, fine = Sampler(VOCABULARY, max_rows=2).pick(torch.zeros(2, 5), [request, request_with()])
+    broken, fine = pick_rows(torch.zeros(2, 5), [request, request_with()])
     assert isinstance(broken, ConstraintStateError)
     assert isinstance(fine, PickedToken)

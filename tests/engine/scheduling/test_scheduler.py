@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from sureact.errors import OutOfMemoryError
@@ -25,9 +27,13 @@ class Bench:
     def __init__(self, num_blocks: int = 20, max_running: int = 3, chunk: int = 8) -> None:
         self.cache = PagedCache(num_blocks, block_size=4)
         self.scheduler = Scheduler(self.cache, max_running_requests=max_running, prefill_chunk_len=chunk)
+        self.ids = itertools.cycle(range(1, 256))  # so that no prompt begins like another
 
     def add(self, num_tokens: int, max_tokens: int = 2) -> Request:
-        sequence = CachedSequence([97] * num_tokens)
+        return self.add_ids([next(self.ids) for _ in range(num_tokens)], max_tokens)
+
+    def add_ids(self, token_ids: list[int], max_tokens: int = 2, cache_salt: str | None = None) -> Request:
+        sequence = CachedSequence(token_ids, cache_salt=cache_salt)
         self.cache.add(sequence)
         request = Request(sequence, SamplingParams(max_tokens=max_tokens), VOCABULARY, str.encode)
         self.scheduler.add(request)
@@ -38,7 +44,7 @@ class Bench:
         self.cache.check()
         for entry in batch.entries if batch else ():
             ends = entry.is_last_chunk
-            entry.request.sequence.num_cached = entry.end
+            self.cache.commit(entry.request.sequence, entry.end)
             if ends:
                 entry.request.accept(97, None)
             if entry.request.is_done:
@@ -52,14 +58,17 @@ def shape(batch: Batch | None) -> list[tuple[int, int, bool]]:
     return [(entry.start, entry.num_tokens, entry.is_prefill) for entry in batch.entries]
 
 
-def test_a_long_prompt_comes_in_chunks_while_others_decode() -> None:
-    bench = Bench()
+def test_a_long_prompt_comes_in_shorter_chunks_while_others_decode() -> None:
+    bench = Bench(num_blocks=60, chunk=128)
+    bench.add(200)
+    assert shape(bench.step()) == [(0, 128, True)]
+    bench = Bench(num_blocks=60, chunk=128)
     bench.add(3, max_tokens=5)
     bench.step()
-    bench.add(18)
-    assert shape(bench.step()) == [(3, 1, False), (0, 8, True)]
-    assert shape(bench.step()) == [(4, 1, False), (8, 8, True)]
-    assert shape(bench.step()) == [(5, 1, False), (16, 2, True)]
+    bench.add(70)
+    assert shape(bench.step()) == [(3, 1, False), (0, 32, True)]
+    assert shape(bench.step()) == [(4, 1, False), (32, 32, True)]
+    assert shape(bench.step()) == [(5, 1, False), (64, 6, True)]
 
 
 def test_prompts_share_a_chunk_in_the_order_they_came() -> None:
@@ -79,29 +88,54 @@ def test_no_more_run_than_allowed_and_the_next_follows_when_one_ends() -> None:
     assert not bench.scheduler.has_work
 
 
-def test_a_request_waits_for_the_memory_it_may_need_and_is_not_overtaken() -> None:
-    bench = Bench(num_blocks=4)
-    bench.add(8, max_tokens=4)
-    bench.add(8, max_tokens=4)
-    bench.add(1, max_tokens=1)
-    assert len(shape(bench.step())) == 1
-    assert bench.scheduler.num_waiting == 2
+def test_a_prompt_that_begins_like_one_computed_now_waits_and_adopts_it() -> None:
+    bench = Bench(num_blocks=60, max_running=9, chunk=64)
+    prompt = list(range(1, 31))
+    first, second = bench.add_ids([*prompt, 40]), bench.add_ids([*prompt, 50])
+    salted = bench.add_ids([*prompt, 60], cache_salt="other")
+    assert shape(bench.step()) == [(0, 31, True), (0, 31, True)]
+    assert bench.scheduler.num_running == 3
+    assert shape(bench.step())[-1] == (30, 1, True)
+    assert [r.num_cached_at_start for r in (first, second, salted)] == [0, 30, 0]
 
 
-def test_a_request_that_can_never_fit_fails_alone() -> None:
+def test_the_newest_gives_its_blocks_to_an_older_one_and_is_computed_again() -> None:
+    bench = Bench(num_blocks=5)
+    older, newer = bench.add(7, max_tokens=9), bench.add(7, max_tokens=9)
+    while bench.scheduler.num_preemptions == 0:
+        assert bench.step() is not None
+    assert bench.scheduler.requests()[0] is older
+    assert newer.sequence.block_table == []
+    num_generated = len(newer.generated_ids)
+    assert num_generated > 0
+    while bench.step():
+        pass
+    assert older.is_done
+    assert newer.is_done
+    assert len(newer.generated_ids) == len(older.generated_ids) == 9
+
+
+def test_prompts_that_hold_blocks_do_not_block_each_other() -> None:
+    bench = Bench(num_blocks=5, chunk=8)
+    requests = [bench.add(15, max_tokens=3) for _ in range(3)]
+    for _ in range(60):
+        if bench.step() is None:
+            break
+    assert all(request.is_done for request in requests)
+
+
+def test_a_request_that_can_never_fit_is_refused_with_numbers() -> None:
     bench = Bench(num_blocks=4)
-    too_long = bench.add(15, max_tokens=4)
-    fits = bench.add(4, max_tokens=4)
+    with pytest.raises(OutOfMemoryError, match="15 tokens and max_tokens=4 do not fit into the KV cache of 16"):
+        bench.add(15, max_tokens=4)
+    bench.add(4, max_tokens=4)
     assert shape(bench.step()) == [(0, 4, True)]
-    with pytest.raises(OutOfMemoryError):
-        list(too_long.deltas())
-    assert not fits.is_done
 
 
 def test_a_full_cache_hit_still_computes_the_last_token() -> None:
     bench = Bench()
     request = bench.add(6)
     assert bench.cache.reserve(request.sequence, 6)
-    request.sequence.num_cached = 6
+    bench.cache.commit(request.sequence, 6)
     assert shape(bench.step()) == [(5, 1, True)]
     assert request.num_cached_at_start == 5
