@@ -189,12 +189,11 @@ class PagedCache:
     def check(self) -> None:
         """Assert that no block is lost, held twice or found with other content, and that cached tokens have slots."""
         self._allocator.check([sequence.block_table for sequence in self._sequences])
-        self._index.check()
+        self._index.check(self._sequences)
         for sequence in self._sequences:
             assert sequence.num_cached <= len(sequence), "more tokens are cached than there are"
             assert sequence.num_cached <= len(sequence.block_table) * self.block_size, "a cached token has no slot"
             assert not sequence.block_table or sequence in self._holders, "a holder of blocks cannot be evicted"
-            self._index.check_sequence(sequence)
         assert set(self._holders) <= self._sequences, "a forgotten sequence may be evicted"
         for source, target in self._copies:
             assert source != target, f"block {source} is copied onto itself"

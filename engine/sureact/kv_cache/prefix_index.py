@@ -1,6 +1,6 @@
 """Finds blocks by the tokens they hold and all tokens before them. Knows nothing of who holds a block."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -115,8 +115,8 @@ class PrefixIndex:
                 best = (sequence.block_table[num_blocks], common)
         return best
 
-    def check(self) -> None:
-        """Assert that prefixes and blocks agree."""
+    def check(self, sequences: Collection["CachedSequence"]) -> None:
+        """Assert that prefixes, blocks and `sequences`, which are all there are, agree."""
         for block, prefix in enumerate(self._published):
             if prefix is not None:
                 assert prefix.block == block, f"block {block} is published under a prefix that names another"
@@ -127,9 +127,13 @@ class PrefixIndex:
                 assert child.parent is prefix, "a prefix has another's child"
                 assert child.block is not None, "a child is not published"
                 assert self._published[child.block] is child, "a child's block is another's"
+            for sequence in prefix.tails:
+                assert sequence in sequences, "a forgotten sequence's begun block can be found"
+                assert sequence.branch is prefix, "a begun block is found after two prefixes"
+        for sequence in sequences:
+            self._check_sequence(sequence)
 
-    def check_sequence(self, sequence: "CachedSequence") -> None:
-        """Assert that the prefixes of `sequence` are those of its tokens and its blocks."""
+    def _check_sequence(self, sequence: "CachedSequence") -> None:
         size = self._block_size
         num_blocks = min(len(sequence.prefixes), sequence.num_cached // size)
         for index, prefix in enumerate(sequence.prefixes[:num_blocks]):
@@ -137,7 +141,10 @@ class PrefixIndex:
             assert prefix.label == tokens, "a prefix has other tokens than its sequence"
             published = self._published[sequence.block_table[index]]
             assert published is None or published is prefix, "a block is published with other tokens than it holds"
-        assert sequence.branch is None or sequence in sequence.branch.tails, "a begun block cannot be found"
+        if sequence.branch is not None:
+            last = sequence.prefixes[-1] if sequence.prefixes else self.root
+            assert sequence.branch is self._branch(last, sequence.cache_salt), "a begun block is found elsewhere"
+            assert sequence in sequence.branch.tails, "a begun block cannot be found"
 
     def _branch(self, prefix: Prefix, salt: str | None) -> Prefix:
         return self._intern(prefix, salt) if salt is not None and prefix in self._public else prefix

@@ -42,7 +42,7 @@ def test_a_block_is_found_until_it_is_unpublished() -> None:
     index.unpublish(3)
     index.unpublish(3)
     assert prefix.block is None
-    index.check()
+    index.check([])
 
 
 def test_a_block_written_while_it_could_be_found_is_a_bug_that_shows() -> None:
@@ -106,4 +106,4 @@ def test_check_finds_a_block_with_two_names() -> None:
     second.block = 0
     index.root.children[second] = None
     with pytest.raises(AssertionError, match="another's"):
-        index.check()
+        index.check([])
