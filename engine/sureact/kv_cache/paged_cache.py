@@ -238,6 +238,8 @@ class PagedCache:
         index = len(sequence.prefixes)
         start = index * self.block_size
         wanted = sequence.token_ids[start : min(start + self.block_size, len(sequence) - 1)]
+        if start + len(wanted) <= sequence.num_cached:
+            return
         last = sequence.prefixes[-1] if sequence.prefixes else self._index.root
         source, num_common = self._index.longest_match(last, wanted, sequence.cache_salt)
         if start + num_common <= sequence.num_cached:
