@@ -55,14 +55,7 @@ class DeltaStream(Iterator[StreamDelta]):
         output = next((delta.output for delta in self if delta.output is not None), None)
         if output is None:
             raise RequestAbortedError("The stream was closed before its text ended.")
-        judge = self._request.judge
-        if judge is None or output.finish_reason != "stop":
-            return output
-        try:
-            return replace(output, value=judge(output.text))
-        except InternalError:
-            self._loop.count_late_refusal()
-            raise
+        return judged_output(self._loop, self._request, output)
 
     def close(self) -> None:
         """Cancel the request if it still runs. What was generated stays in a session's context."""
@@ -83,3 +76,19 @@ class DeltaStream(Iterator[StreamDelta]):
         """Cancel a request that nobody will read."""
         if hasattr(self, "_deltas"):
             self.close()
+
+
+def judged_output(loop: EngineLoop, request: Request, output: StepOutput) -> StepOutput:
+    """Return the output of a request with the value that a complete constrained text stands for.
+
+    Raises:
+        ConstraintError: a validator of the user's own type, or Python's limits, refuse the value.
+        InternalError: the text is none that the constraint allows.
+    """
+    if request.judge is None or output.finish_reason != "stop":
+        return output
+    try:
+        return replace(output, value=request.judge(output.text))
+    except InternalError:
+        loop.count_late_refusal()
+        raise
