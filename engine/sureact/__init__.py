@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sureact.agent.signature import Signature
     from sureact.agent.tool import Tool
     from sureact.agent.trajectory import Trajectory
+    from sureact.async_engine import AsyncEngine
     from sureact.config import EngineConfig
     from sureact.constraints.choice import choice
     from sureact.constraints.grammar import grammar
@@ -58,6 +59,7 @@ _NAMES_OF_MODULE = {
     "sureact.agent.signature": ("Signature",),
     "sureact.agent.tool": ("Tool",),
     "sureact.agent.trajectory": ("Trajectory",),
+    "sureact.async_engine": ("AsyncEngine",),
     "sureact.config": ("EngineConfig",),
     "sureact.constraints.choice": ("choice",),
     "sureact.constraints.grammar": ("grammar",),
@@ -96,6 +98,7 @@ _NAMES_OF_MODULE = {
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
 __all__ = [
+    "AsyncEngine",
     "ChainOfThought",
     "CheckpointError",
     "ChecksumError",
