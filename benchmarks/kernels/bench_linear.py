@@ -4,7 +4,8 @@ import torch
 from benchmarks.harness import HIDDEN_SIZE, INTERMEDIATE_SIZE, device, print_machine, report
 
 from sureact.weights.quantization import quantize_int4, quantize_int8
-from sureact_kernels.linear import DenseWeight, LinearWeight, linear
+from sureact_kernels.int8_product import pack_int8
+from sureact_kernels.linear import DenseWeight, Int8Weight, LinearWeight, linear
 from sureact_kernels.testing import assert_close
 
 
@@ -14,16 +15,20 @@ def main() -> None:
     dense = torch.randn(2 * INTERMEDIATE_SIZE, HIDDEN_SIZE, device=device()) / HIDDEN_SIZE**0.5
     weights: dict[str, LinearWeight] = {"bfloat16": DenseWeight(dense.bfloat16())}
     if device().type == "cpu":
-        weights |= {"int8": quantize_int8(dense), "int4": quantize_int4(dense)}
-    for num_tokens in (1, 8, 512):
-        x = torch.randn(num_tokens, HIDDEN_SIZE, device=device()).bfloat16()
-        assert_close(linear(x, weights["bfloat16"]), x.double() @ dense.bfloat16().double().T, x.dtype)
+        int8 = quantize_int8(dense)
+        packed = pack_int8(int8.weight)
+        weights |= {"int8 not packed": int8, "int4": quantize_int4(dense)}
+        if packed is not None:
+            weights["int8"] = Int8Weight(int8.weight, int8.scales.float(), packed)
+    for num_tokens in (1, 2, 4, 8, 16, 256, 1024):
+        x = torch.randn(num_tokens, HIDDEN_SIZE, device=device())
+        assert_close(linear(x, weights["bfloat16"]), x.double() @ dense.double().T, torch.bfloat16)
         for form, weight in weights.items():
             report(
                 "linear",
                 f"[{num_tokens}, {HIDDEN_SIZE}] x {weight.out_features} {form}",
                 lambda x=x, weight=weight: linear(x, weight),
-                num_bytes=x.nbytes + weight.num_bytes + 2 * num_tokens * weight.out_features,
+                num_bytes=x.nbytes + weight.num_bytes + 4 * num_tokens * weight.out_features,
             )
 
 
