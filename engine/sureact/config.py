@@ -47,7 +47,7 @@ class EngineConfig:
     """Most prompt tokens computed in one step; None takes 256 in strict determinism, whose product does not gain from
     more, and 1,024 in fast, whose product does."""
     num_threads: int | None = None
-    """CPU threads; None takes one per physical core."""
+    """CPU threads; None takes `OMP_NUM_THREADS` if that is set, else one per physical core."""
     max_rollbacks: int = 256
     """Tokens that one constrained request may take back where its text cannot go on; then it fails."""
     max_draft_len: int | None = None

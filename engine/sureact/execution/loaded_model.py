@@ -16,8 +16,8 @@ from sureact.execution.cpu_runtime import keep_freed_buffers
 from sureact.execution.memory import GIGABYTE, CacheSize, KVShape, cache_size, free_bytes, weight_bytes
 from sureact.execution.model_runner import ModelRunner, PagedModelRunner
 from sureact.execution.settings import (
+    default_num_threads,
     dtype_name,
-    num_physical_cores,
     resolve_device,
     resolve_dtype,
     resolve_quantization,
@@ -76,7 +76,7 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
     location = resolve_model(config.model, store)
     folder = model_folder(location, store, convert=convert_gguf, progress=progress)
     device = resolve_device(config.device)
-    num_threads = config.num_threads or num_physical_cores()
+    num_threads = config.num_threads or default_num_threads()
     torch.set_num_threads(num_threads)
     reason = native_support(folder) or _too_large(folder, config, device)
     parts = _load_native(folder, config, device) if reason is None else _load_foreign(folder, config, device, reason)

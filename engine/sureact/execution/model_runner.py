@@ -61,11 +61,11 @@ class PagedModelRunner(ModelRunner):
         token_ids = [token_id for entry in batch.entries for token_id in entry.token_ids]
         metadata = self._attention_metadata(batch)
         hidden = self._model.forward(torch.tensor(token_ids, device=self._device), metadata, self._storage.layers)
-        fill_masks()
+        needed = fill_masks()
         rows = self._picked_rows(batch.entries)
         if not rows:
             return hidden.new_empty((0, self._model.config.vocab_size), dtype=torch.float32)
-        return self._model.logits(hidden if len(rows) == len(hidden) else hidden[rows])
+        return self._model.logits(hidden if len(rows) == len(hidden) else hidden[rows], needed)
 
     @torch.inference_mode()
     def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:

@@ -1,5 +1,6 @@
 """What `auto` means on this machine."""
 
+import os
 from typing import Literal
 
 import psutil
@@ -72,6 +73,12 @@ def resolve_dtype(asked: Dtype | Literal["auto"], quantization: Quantization) ->
             "Use dtype='bfloat16', or quantization='none'."
         )
     return _DTYPES[asked]
+
+
+def default_num_threads() -> int:
+    """Return what `OMP_NUM_THREADS` says, as torch itself would read it; else one thread per physical core."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdecimal() and int(asked) > 0 else num_physical_cores()
 
 
 def num_physical_cores() -> int:

@@ -14,6 +14,7 @@ from sureact.weights.model_config import ModelConfig, MoeConfig
 from sureact.weights.rope import rotary_frequencies
 from sureact_kernels.embedding import embedding
 from sureact_kernels.linear import LinearWeight
+from sureact_kernels.masked_head import masked_head
 
 LayerCache = tuple[torch.Tensor, torch.Tensor]
 """Keys and values of one layer, each `[num_blocks, block_size, num_kv_heads, head_dim]`."""
@@ -90,6 +91,13 @@ class CausalLM(ABC):
         assert residual is not None, "a model has at least one block"
         return self.final_norm.add(x, residual)[0]
 
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Map hidden states `[num_rows, hidden_size]` to logits `[num_rows, vocab_size]`, float32."""
-        return self.lm_head(hidden, invariant=True).float()
+    def logits(self, hidden: torch.Tensor, needed: torch.Tensor | None = None) -> torch.Tensor:
+        """Map hidden states `[num_rows, hidden_size]` to logits `[num_rows, vocab_size]`, float32.
+
+        Args:
+            hidden: from `forward`.
+            needed: bitmask `[num_rows, words]` on the host of the ids whose logits are needed; the others may be -inf.
+        """
+        if needed is None or self.lm_head.bias is not None:
+            return self.lm_head(hidden, invariant=True).float()
+        return masked_head(hidden, self.lm_head.weight, needed)

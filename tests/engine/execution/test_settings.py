@@ -3,6 +3,7 @@ import torch
 
 from sureact.errors import ConfigError
 from sureact.execution.settings import (
+    default_num_threads,
     dtype_name,
     num_physical_cores,
     resolve_device,
@@ -41,3 +42,13 @@ def test_names_of_dtypes_go_both_ways() -> None:
 
 def test_there_is_at_least_one_core() -> None:
     assert num_physical_cores() >= 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"), [("1", 1), ("7", 7), ("0", num_physical_cores()), ("x", num_physical_cores())]
+)
+def test_omp_num_threads_is_heeded_as_torch_heeds_it(
+    asked: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    assert default_num_threads() == expected
