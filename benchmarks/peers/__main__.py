@@ -1,87 +1,99 @@
-"""Compares the speed with what a user would pick instead: same model files, prompts, process and number of threads.
+"""Compares the speed with what a user would pick instead: the same model, prompts and number of threads.
 
-python -m benchmarks.peers --only transformers --json
+python -m benchmarks.peers --only llama.cpp --row react_int8 --json
 """
 
 import argparse
 import json
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import get_args
 
-from benchmarks.peers.comparison import CPU_ROWS, Lengths, Peer, compare
+from benchmarks.peers.arena import Arena, ModelFiles
+from benchmarks.peers.rows import ROWS, Amounts, PeerName, Row
+from benchmarks.peers.table import table
 
-from sureact.catalog.resolve import model_folder, resolve_model
-from sureact.catalog.store import ModelStore
-from sureact.cli.model_options import SMALL_MODEL
+from sureact.cli.model_options import AGENT_MODEL, SMALL_MODEL
 from sureact.cli.option_fields import positive_int
 from sureact.errors import SureactError
 from sureact.evaluation.machine import hardware, versions
-from sureact.weights.gguf_conversion import convert_gguf
 
-PEERS = ("transformers",)
+MASKBENCH = Path(__file__).parents[2].parent / "shared" / "data" / "maskbench.tar.xz"
+"""Taken if it lies there and no other schemas are named."""
 
 
 def main() -> int:
-    """Measure every row against every chosen peer and print the result."""
+    """Measure every chosen row against every chosen peer and print the result."""
     arguments = _parser().parse_args()
-    lengths = Lengths(decode_tokens=arguments.num_tokens, prefill_len=arguments.prefill_len, repeats=arguments.repeats)
+    amounts = Amounts()
+    if arguments.repeats:
+        amounts = Amounts(num_pairs=arguments.repeats, num_runs=arguments.repeats, num_batches=arguments.repeats)
+    schemas = arguments.schemas or (MASKBENCH if MASKBENCH.is_file() else None)
+    small = ModelFiles(name=arguments.model, gguf=arguments.gguf, fetches_gguf=arguments.fetch_gguf)
+    large = ModelFiles(name=arguments.large_model, gguf=arguments.large_gguf, fetches_gguf=arguments.fetch_gguf)
     try:
-        store = ModelStore()
-        folder = model_folder(resolve_model(arguments.model, store), store, convert=convert_gguf)
-        rows = [row for name in arguments.only or PEERS for row in _rows(name, folder, lengths)]
+        arena = Arena(small, large, schemas=schemas, amounts=amounts, num_threads=arguments.num_threads)
+        chosen: list[tuple[Row, PeerName]] = [
+            (row, peer) for row in ROWS for peer in row.peers if _is_chosen(row.name, peer, arguments)
+        ]
+        rows: list[dict[str, object]] = []
+        for row, peer in chosen:
+            print(f"{row.name} beside {peer} ...", file=sys.stderr, flush=True)
+            rows.append(arena.measure(row, peer))
     except SureactError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
-    result = {"model": arguments.model, "versions": versions(), "hardware": hardware(), "rows": rows}
-    print(json.dumps(result, indent=2) if arguments.json else _table(rows))
+    result = {
+        "model": arguments.model,
+        "large_model": arguments.large_model,
+        "schemas": schemas.name if schemas else "own tools",
+        "num_threads": arena.num_threads,
+        "versions": versions() | {name: _version(name) for name in ("llama_cpp_python", "outlines_core")},
+        "hardware": hardware(),
+        "rows": rows,
+    }
+    print(json.dumps(result, indent=2) if arguments.json else table(rows))
     return 0
 
 
-def _rows(peer_name: str, folder: Path, lengths: Lengths) -> list[dict[str, object]]:
-    peer, reason = _load_peer(folder)
-    rows: list[dict[str, object]] = []
-    for row in CPU_ROWS:
-        print(f"{row.name} beside {peer_name} ...", file=sys.stderr, flush=True)
-        rows.append(compare(str(folder), row, peer, lengths, device="cpu") | {"peer": peer_name})
-        if reason:
-            rows[-1]["reason"] = reason
-    return rows
-
-
-def _load_peer(folder: Path) -> tuple[Peer | None, str | None]:
-    """Return the peer, or why there is none."""
+def _version(package: str) -> str | None:
     try:
-        from benchmarks.peers.transformers_peer import TransformersPeer
-
-        return TransformersPeer(folder, "cpu"), None
-    except ImportError as error:
-        return None, f"not installed: {error}"
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
-def _table(rows: list[dict[str, object]]) -> str:
-    lines = [f"{'row':<16}{'peer':<14}{'ours':>10}{'theirs':>10}{'ratio':>8}"]
-    for row in rows:
-        figures = "".join(
-            f"{row[key]:>{width}.{digits}f}" if row[key] is not None else f"{'-':>{width}}"
-            for key, width, digits in (("ours", 10, 1), ("theirs", 10, 1), ("ratio", 8, 2))
-        )
-        lines.append(
-            f"{row['row']:<16}{row['peer']:<14}{figures}{'  ' + str(row['reason']) if 'reason' in row else ''}"
-        )
-    return "\n".join([*lines, "ours and theirs in tokens per second, medians of pairs"])
+def _is_chosen(row: str, peer: str, arguments: argparse.Namespace) -> bool:
+    return row in (arguments.row or [row]) and peer in (arguments.only or [peer])
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("--only", action="append", choices=PEERS, help="this peer only; repeatable (default: all)")
+    parser.add_argument(
+        "--only", action="append", choices=get_args(PeerName), help="this peer only; repeatable (default: all)"
+    )
+    parser.add_argument(
+        "--row", action="append", choices=[row.name for row in ROWS], help="this row only; repeatable (default: all)"
+    )
     parser.add_argument("--model", default=SMALL_MODEL, help="as `sureact --model` (default: %(default)s)")
+    parser.add_argument("--large-model", default=AGENT_MODEL, help="of decode_int4_1.5b (default: %(default)s)")
+    parser.add_argument("--gguf", type=Path, metavar="FILE", help="the model's GGUF file, which llama.cpp reads")
+    parser.add_argument("--large-gguf", type=Path, metavar="FILE", help="the larger model's GGUF file")
     parser.add_argument(
-        "--num-tokens", type=positive_int, default=64, help="tokens decoded per run (default: %(default)s)"
+        "--fetch-gguf", action="store_true", help="get the GGUF files again: a pull does not keep them (network)"
     )
     parser.add_argument(
-        "--prefill-len", type=positive_int, default=1024, help="tokens of the prefilled prompt (default: %(default)s)"
+        "--schemas",
+        type=Path,
+        metavar="PATH",
+        help="folder or tar archive of MaskBench files, whose function calls are taken (default: the archive in "
+        "../shared/data if there is one, else a dozen tools of our own)",
     )
-    parser.add_argument("--repeats", type=positive_int, default=5, help="pairs per row (default: %(default)s)")
+    parser.add_argument("--num-threads", type=positive_int, metavar="N", help="of everybody (default: physical cores)")
+    parser.add_argument(
+        "--repeats", type=positive_int, metavar="N", help="pairs per row (default: 5; 2 where one takes minutes)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 

@@ -1,97 +1,130 @@
-"""One row of the comparison: what is measured, with which engine, and the pairs of runs."""
+"""Ours and theirs taking turns, and the figures of a row."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from sureact.engine import Engine
-from sureact.evaluation.bench import decode_seconds, prefill_seconds, random_prompt
+from benchmarks.peers.work import Outcome
 
 if TYPE_CHECKING:
-    from sureact.config import Determinism
+    from collections.abc import Iterable, Sequence
+
+    from benchmarks.peers.work import Work
+
+Unit = Literal["tokens/s", "s", "s/token"]
+"""A ratio above 1 is good for us in the first two; of `s/token` it is what ours costs."""
 
 
-class Peer(Protocol):
-    """Another way to run the same model."""
+class Worker(Protocol):
+    """Has work done."""
 
-    def decode_seconds(self, prompt: list[int], num_tokens: int) -> float:
-        """Return how long `num_tokens` tokens take after the first."""
+    def do(self, work: Work) -> Outcome:
+        """Do it and say what it took."""
         ...
-
-    def prefill_seconds(self, prompt: list[int]) -> float:
-        """Return how long a prompt takes up to its first token."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A figure that is compared."""
-
-    name: str
-    phase: Literal["decode", "prefill"]
-    quantization: Literal["auto", "none", "int8", "int4"]
-    determinism: Determinism
-
-
-CPU_ROWS = (
-    Row("decode_int8", "decode", "int8", "strict"),
-    Row("decode_int4", "decode", "int4", "strict"),
-    Row("prefill_strict", "prefill", "int8", "strict"),
-    Row("prefill_fast", "prefill", "int8", "fast"),
-)
-"""Their model is in bfloat16 in every row."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lengths:
-    """How much is measured."""
-
-    decode_prompt_len: int = 64
-    decode_tokens: int = 64
-    prefill_len: int = 1024
-    repeats: int = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Tokens per second of two runs on one prompt, one right after the other; None where the peer is missing."""
+    """Works of two sides that are compared as wholes; the n-th of both are done right after one another."""
 
-    ours: float
-    theirs: float | None
+    ours: Sequence[Work]
+    theirs: Sequence[Work]
 
 
-def compare(model: str, row: Row, peer: Peer | None, lengths: Lengths, *, device: str) -> dict[str, object]:
-    """Measure a row in alternating pairs and return its medians, `ratio` being the median of the pairs' ratios."""
-    with Engine(
-        model, quantization=row.quantization, determinism=row.determinism, device=device, max_running_requests=1
-    ) as engine:
-        pairs = list(_pairs(engine, row, peer, lengths))
-    ratios = [pair.ours / pair.theirs for pair in pairs if pair.theirs is not None]
-    theirs = [pair.theirs for pair in pairs if pair.theirs is not None]
+@dataclass(slots=True)
+class Side:
+    """What one side did in all pairs."""
+
+    values: list[float] = field(default_factory=list[float])
+    """One per pair, in the unit of the row."""
+    num_tokens: int = 0
+    num_unfinished: int = 0
+    num_refused: int = 0
+    seconds_of: Counter[str] = field(default_factory=Counter[str])
+    first_refusal: str | None = None
+
+    def add(self, outcomes: list[Outcome], unit: Unit) -> None:
+        """Count a pair's outcomes, at least one."""
+        seconds, num_tokens = sum(o.seconds for o in outcomes), sum(o.num_tokens for o in outcomes)
+        self.values.append({"s": seconds, "tokens/s": num_tokens / seconds, "s/token": seconds / num_tokens}[unit])
+        self.num_tokens += num_tokens
+        self.num_unfinished += sum(outcome.num_unfinished for outcome in outcomes)
+        for outcome in outcomes:
+            self.seconds_of.update(outcome.seconds_of)
+
+    def count_refusal(self, outcome: Outcome | None) -> bool:
+        """Tell whether a work was refused, and count it."""
+        if outcome is None or outcome.refusal is None:
+            return False
+        self.num_refused += 1
+        self.first_refusal = self.first_refusal or outcome.refusal
+        return True
+
+    @property
+    def figures(self) -> dict[str, object]:
+        """Everything but the values."""
+        return {
+            "tokens": self.num_tokens,
+            "unfinished": self.num_unfinished,
+            "refused": self.num_refused,
+            "first_refusal": self.first_refusal,
+            "seconds_of": {name: round(seconds, 3) for name, seconds in self.seconds_of.items()},
+        }
+
+
+def compare(ours: Worker, theirs: Worker | None, pairs: Iterable[Pair], unit: Unit) -> dict[str, object]:
+    """Measure pairs of works and return medians; `ratio` is the median of the pairs' ratios.
+
+    A work that either side refuses is left out on both sides.
+
+    Args:
+        ours: our engine.
+        theirs: a peer, or our engine again; None where the peer is missing.
+        pairs: the first only warms both up.
+        unit: of the figures.
+    """
+    sides = Side(), Side()
+    for index, pair in enumerate(pairs):
+        measured = (Side(), Side()) if index == 0 else sides
+        done = [
+            _done(ours, theirs, our_work, their_work, theirs_first=bool((index + turn) % 2))
+            for turn, (our_work, their_work) in enumerate(zip(pair.ours, pair.theirs, strict=True))
+        ]
+        refused = [[side.count_refusal(outcome) for side, outcome in zip(measured, both, strict=True)] for both in done]
+        kept = [both for both, refusals in zip(done, refused, strict=True) if not any(refusals)]
+        for side, outcomes in zip(measured, zip(*kept, strict=True), strict=False):
+            if outcomes[0] is not None:
+                side.add([outcome for outcome in outcomes if outcome is not None], unit)
+    return _figures(*sides, unit)
+
+
+def _done(
+    ours: Worker, theirs: Worker | None, our_work: Work, their_work: Work, *, theirs_first: bool
+) -> tuple[Outcome, Outcome | None]:
+    if theirs is None:
+        return ours.do(our_work), None
+    if theirs_first:
+        their_outcome = theirs.do(their_work)
+        return ours.do(our_work), their_outcome
+    return ours.do(our_work), theirs.do(their_work)
+
+
+def _figures(ours: Side, theirs: Side, unit: Unit) -> dict[str, object]:
+    pairs = zip(ours.values, theirs.values, strict=False)
+    ratios = [our / their if unit != "s" else their / our for our, their in pairs]
     return {
-        "row": row.name,
-        "ours": statistics.median(pair.ours for pair in pairs),
-        "theirs": statistics.median(theirs) if theirs else None,
-        "unit": "tokens/s",
-        "ratio": statistics.median(ratios) if ratios else None,
+        "ours": _median(ours.values),
+        "theirs": _median(theirs.values),
+        "unit": unit,
+        "ratio": _median(ratios),
+        "ratios": ratios,
+        "our_figures": ours.figures,
+        "their_figures": theirs.figures if theirs.values or theirs.num_refused else None,
     }
 
 
-def _pairs(engine: Engine, row: Row, peer: Peer | None, lengths: Lengths) -> Iterator[Pair]:
-    """Yield the measured pairs, after one that warms both up."""
-    for seed in range(-1, lengths.repeats):
-        if row.phase == "decode":
-            num_tokens = lengths.decode_tokens
-            prompt = random_prompt(engine, lengths.decode_prompt_len, seed=seed)
-            ours = decode_seconds(engine, prompt, num_tokens)
-            theirs = peer.decode_seconds(prompt, num_tokens) if peer else None
-        else:
-            num_tokens = lengths.prefill_len
-            prompt = random_prompt(engine, num_tokens, seed=seed)
-            ours = prefill_seconds(engine, prompt)
-            theirs = peer.prefill_seconds(prompt) if peer else None
-        if seed >= 0:
-            yield Pair(num_tokens / ours, num_tokens / theirs if theirs else None)
+def _median(values: list[float]) -> float | None:
+    return statistics.median(values) if values else None

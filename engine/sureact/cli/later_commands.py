@@ -7,7 +7,6 @@ from typing import NoReturn
 from sureact.errors import ConfigError
 
 LATER_COMMANDS = ("serve", "trace", "eval")
-LATER_MEASUREMENTS = ("constrained", "react", "throughput")
 
 
 def refuse_later_command(words: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from sureact.sampling_params import SamplingParams
 if TYPE_CHECKING:
     from sureact.config import ResolvedConfig
     from sureact.engine import Engine
+    from sureact.tokens.vocabulary import Vocabulary
 
 BANDWIDTH_BYTES = 10**9
 """Size of the tensor that the bandwidth is measured with: far more than any cache holds."""
@@ -64,9 +65,10 @@ def measure_decode(engine: Engine, *, prompt_len: int, num_tokens: int, repeats:
     Raises:
         PromptTooLongError: prompt and tokens do not fit into the context.
     """
-    decode_seconds(engine, random_prompt(engine, prompt_len, seed=-1), min(num_tokens, 4))
+    decode_seconds(engine, random_prompt(engine.vocabulary, prompt_len, seed=-1), min(num_tokens, 4))
     seconds = tuple(
-        decode_seconds(engine, random_prompt(engine, prompt_len, seed=seed), num_tokens) for seed in range(repeats)
+        decode_seconds(engine, random_prompt(engine.vocabulary, prompt_len, seed=seed), num_tokens)
+        for seed in range(repeats)
     )
     mean_context_len = prompt_len + num_tokens / 2
     kind, bandwidth = memory_bandwidth(engine.config.device)
@@ -90,8 +92,10 @@ def measure_prefill(engine: Engine, *, prompt_len: int, repeats: int) -> Measure
     Raises:
         PromptTooLongError: the prompt does not fit into the context.
     """
-    prefill_seconds(engine, random_prompt(engine, prompt_len, seed=-1))
-    seconds = tuple(prefill_seconds(engine, random_prompt(engine, prompt_len, seed=seed)) for seed in range(repeats))
+    prefill_seconds(engine, random_prompt(engine.vocabulary, prompt_len, seed=-1))
+    seconds = tuple(
+        prefill_seconds(engine, random_prompt(engine.vocabulary, prompt_len, seed=seed)) for seed in range(repeats)
+    )
     num_chunks = -(-prompt_len // engine.config.prefill_chunk_len)
     kind, bandwidth = memory_bandwidth(engine.config.device)
     return Measurement(
@@ -124,9 +128,8 @@ def prefill_seconds(engine: Engine, prompt: list[int]) -> float:
     return time.perf_counter() - start
 
 
-def random_prompt(engine: Engine, num_tokens: int, *, seed: int) -> list[int]:
+def random_prompt(vocabulary: Vocabulary, num_tokens: int, *, seed: int) -> list[int]:
     """Return ordinary token ids drawn at random, so that no prompt shares its beginning with an earlier one."""
-    vocabulary = engine.vocabulary
     ordinary = [token_id for token_id, text in enumerate(vocabulary.token_bytes) if text]
     return random.Random(seed).choices(ordinary, k=num_tokens)
 

@@ -2,13 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from sureact.cli.later_commands import LATER_COMMANDS, LATER_MEASUREMENTS, refuse_later_command
+from sureact.cli.later_commands import LATER_COMMANDS, refuse_later_command
 from sureact.cli.main import main
 
 LATER = [
     *([command, "--port", "3"] for command in LATER_COMMANDS),
-    *(["bench", what] for what in LATER_MEASUREMENTS),
-    ["doctor", "some-model"],
     ["run", "question", "--tools", "none.py", "--resume", "run.jsonl"],
     ["run", "--resume", "run.jsonl"],
     ["run", "--resume=run.jsonl", "--tools", "none.py"],

@@ -96,14 +96,14 @@ def test_of_experts_those_count_that_a_token_visits(make_checkpoint: Callable[..
 
 
 def test_random_prompts_hold_ordinary_tokens_and_differ_by_seed(tiny_engine: Engine) -> None:
-    first, again, other = (random_prompt(tiny_engine, 64, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (random_prompt(tiny_engine.vocabulary, 64, seed=seed) for seed in (0, 0, 1))
     assert first == again != other
     assert len(first) == 64
     assert all(tiny_engine.vocabulary.token_bytes[token_id] for token_id in first + other)
 
 
 def test_decoding_takes_longer_for_more_tokens(tiny_engine: Engine) -> None:
-    prompt = random_prompt(tiny_engine, 8, seed=0)
+    prompt = random_prompt(tiny_engine.vocabulary, 8, seed=0)
     assert 0 < decode_seconds(tiny_engine, prompt, 4) < decode_seconds(tiny_engine, prompt, 200)
 
 
