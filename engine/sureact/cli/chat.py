@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sureact.cli.console import add_output_options, error_console, note, write_result
 from sureact.cli.generate import add_sampling_options, sampling_params
 from sureact.cli.model_options import add_model_options, engine_config, load_engine
+from sureact.cli.stats_display import note_stats
 from sureact.errors import ConfigError, PromptTooLongError
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def chat_command(arguments: argparse.Namespace) -> None:
                 conversation = conversation.restarted()
             elif message:
                 _reply(conversation, message)
+                if arguments.verbose:
+                    note_stats(engine)
 
 
 def _reply(conversation: Conversation, message: str) -> None:

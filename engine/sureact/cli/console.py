@@ -24,7 +24,9 @@ def add_output_options(parser: argparse.ArgumentParser, *, json_help: str | None
     """Add `--verbose`, and `--json` where a command has something to write for machines."""
     if json_help:
         parser.add_argument("--json", action="store_true", help=f"write {json_help} as JSON")
-    parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
+    parser.add_argument(
+        "--verbose", action="store_true", help="show where the time of the model went, and the traceback of an error"
+    )
 
 
 def visible(text: str) -> str:

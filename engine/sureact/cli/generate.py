@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sureact.cli.console import add_output_options, note, write_json, write_result
 from sureact.cli.model_options import add_model_options, engine_config, load_engine
 from sureact.cli.option_fields import add_field_options, field_values
+from sureact.cli.stats_display import note_stats
 from sureact.errors import ConfigError, ConstraintError, InternalError, OutputTruncatedError
 from sureact.sampling_params import SamplingParams
 
@@ -79,6 +80,8 @@ def generate_command(arguments: argparse.Namespace) -> None:
             _write_all(output, constraint, as_json=arguments.json)
         else:
             _stream(engine, context, params, constraint, parse_control_tokens=arguments.parse_control_tokens)
+        if arguments.verbose:
+            note_stats(engine)
 
 
 def _constraint(arguments: argparse.Namespace) -> Constraint | None:

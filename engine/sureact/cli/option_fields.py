@@ -19,7 +19,7 @@ def add_field_options(
     Args:
         parser: gets a group of options.
         title: of the group.
-        settings: a dataclass whose fields are booleans that default to False, literals, numbers or texts, or one of
+        settings: a dataclass whose fields are booleans, literals, numbers or texts, or one of
             these or None.
         skip: fields that get no option.
     """
@@ -31,7 +31,7 @@ def add_field_options(
             f"--{field.name.replace('_', '-')}",
             default=field.default,
             help=_help(docs[field.name], field.default),
-            **_reading(types[field.name]),
+            **_reading(types[field.name], field.default),
         )
 
 
@@ -70,10 +70,10 @@ def _help(doc: str, default: object) -> str:
     return f"{doc}{shown}".replace("%", "%%")
 
 
-def _reading(annotation: Any) -> dict[str, Any]:
-    """Return how argparse reads a value of a type."""
+def _reading(annotation: Any, default: object) -> dict[str, Any]:
+    """Return how argparse reads a value of a type; what is on by default can be turned off."""
     if annotation is bool:
-        return {"action": "store_true"}
+        return {"action": argparse.BooleanOptionalAction if default else "store_true"}
     if get_origin(annotation) is Literal:
         return {"choices": get_args(annotation)}
     plain = next(kind for kind in (*get_args(annotation), annotation) if kind is not type(None))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sureact.cli.console import add_output_options, note, write_json, write_result
 from sureact.cli.model_options import AGENT_MODEL, add_model_options, engine_config, load_engine
 from sureact.cli.option_fields import positive_int
+from sureact.cli.stats_display import note_stats
 from sureact.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ def run_command(arguments: argparse.Namespace) -> None:
         )
         note(f"Trace: {trace}")
         prediction = agent(**inputs)
+        if arguments.verbose:
+            note_stats(engine)
     note(_summary(prediction))
     if arguments.json:
         write_json(_as_json(prediction, signature, trace))

@@ -24,6 +24,8 @@ class Settings:
     """Mode."""
     is_loud: bool = False
     """Whether it is loud."""
+    is_kind: bool = True
+    """Whether it is kind."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,13 +40,14 @@ def test_the_text_below_a_field_is_its_help_with_the_default() -> None:
     assert "--ratio X Ratio; None is any." in text
     assert "--mode {slow,fast} Mode. (default: slow)" in text
     assert "--is-loud Whether it is loud." in text
+    assert "--is-kind, --no-is-kind Whether it is kind." in text
     assert "--name" not in text
 
 
 def test_values_come_back_by_field_name_and_type() -> None:
-    arguments = parser().parse_args(["--width", "5", "--ratio", "0.5", "--is-loud"])
+    arguments = parser().parse_args(["--width", "5", "--ratio", "0.5", "--is-loud", "--no-is-kind"])
     values = field_values(arguments, Settings, skip=("name",))
-    assert values == {"width": 5, "ratio": 0.5, "mode": "slow", "is_loud": True}
+    assert values == {"width": 5, "ratio": 0.5, "mode": "slow", "is_loud": True, "is_kind": False}
 
 
 @pytest.mark.parametrize("words", [["--width", "wide"], ["--mode", "medium"], ["--ratio", "half"]])
