@@ -12,7 +12,7 @@ from sureact.catalog.resolve import model_folder, resolve_model
 from sureact.catalog.store import ModelStore
 from sureact.config import BLOCK_SIZE, Determinism, Dtype, EngineConfig, Quantization, ResolvedConfig
 from sureact.errors import ConfigError, UnsupportedModelError
-from sureact.execution.cpu_runtime import keep_freed_buffers
+from sureact.execution.cpu_runtime import hand_over_interpreter_quickly, keep_freed_buffers
 from sureact.execution.memory import GIGABYTE, CacheSize, KVShape, cache_size, free_bytes, weight_bytes
 from sureact.execution.model_runner import ModelRunner, PagedModelRunner
 from sureact.execution.settings import (
@@ -82,6 +82,7 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
     parts = _load_native(folder, config, device) if reason is None else _load_foreign(folder, config, device, reason)
     if device.type == "cpu":
         keep_freed_buffers()
+        hand_over_interpreter_quickly()
     penalty = _repetition_penalty(folder)
     notices = parts.notices
     if penalty != 1:

@@ -32,10 +32,15 @@ def test_an_engine_that_did_nothing_has_rows_too() -> None:
     assert all(isinstance(text, str) for _, text in stats_rows(EngineStats(), 40.0))
 
 
+def _bandwidth(device: str) -> tuple[str, float]:
+    assert device == "cpu"
+    return "read", 30.0
+
+
 def test_verbose_shows_them_after_the_text(
     tiny_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sureact.evaluation.bench.memory_bandwidth", lambda _: ("read", 30.0))
+    monkeypatch.setattr("sureact.evaluation.bench.memory_bandwidth", _bandwidth)
     words = ["generate", "abc", "--model", str(tiny_folder), "--max-tokens", "4", "--kv-cache-gb", "0.004", "--verbose"]
     assert main(words) == 0
     said = capsys.readouterr()

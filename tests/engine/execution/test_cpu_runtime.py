@@ -1,10 +1,12 @@
 """The settings below torch change speed only: results stay, and calling twice or without them does no harm."""
 
+import sys
 import threading
 
+import pytest
 import torch
 
-from sureact.execution.cpu_runtime import keep_freed_buffers, release_thread_pool
+from sureact.execution.cpu_runtime import hand_over_interpreter_quickly, keep_freed_buffers, release_thread_pool
 
 
 def test_torch_computes_the_same_after_its_workers_were_released() -> None:
@@ -34,3 +36,14 @@ def test_buffers_are_kept_any_number_of_times() -> None:
     keep_freed_buffers()
     keep_freed_buffers()
     assert torch.ones(1000, 1000).sum() == 1_000_000
+
+
+def test_a_shorter_switch_interval_of_the_user_stays() -> None:
+    before = sys.getswitchinterval()
+    try:
+        for asked, expected in ((5e-3, 1e-4), (5e-5, 5e-5)):
+            sys.setswitchinterval(asked)
+            hand_over_interpreter_quickly()
+            assert sys.getswitchinterval() == pytest.approx(expected)
+    finally:
+        sys.setswitchinterval(before)
