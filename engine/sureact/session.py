@@ -117,7 +117,7 @@ class Session:
             self._engine.loop.submit(request)
 
     def fork(self) -> Session:
-        """Return a session with the same context that goes its own way; cache blocks are shared until one of the two writes."""
+        """Return a session with the same context that goes its own way; blocks are shared until one of them writes."""
         with self._lock:
             self._require_idle()
             drafter = self._drafter and self._drafter.fork()
