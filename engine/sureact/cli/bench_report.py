@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Report:
     """A measurement, ready to be written."""
 
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str, str], ...]
     values: dict[str, Any]
     notes: tuple[str, ...] = ()
 
