@@ -63,6 +63,14 @@ def test_a_row_of_zeros_is_exactly_zero() -> None:
     assert rows.steps.isfinite().all()
 
 
+def test_rows_that_are_not_contiguous_are_read_as_they_are() -> None:
+    x = torch.randn(64, 6).T
+    for strided in (x, x[:, ::2]):
+        rows, copied = quantize_rows(strided), quantize_rows(strided.contiguous())
+        assert torch.equal(rows.planes, copied.planes)
+        assert torch.equal(rows.steps, copied.steps)
+
+
 @needs_product
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_a_row_that_is_not_finite_gives_nan_and_leaves_the_others_alone(bad: float) -> None:
