@@ -31,12 +31,6 @@ if TYPE_CHECKING:
     from benchmarks.peers.engine_settings import EngineSettings
     from benchmarks.peers.rows import Amounts, PeerName, Row
 
-TIME_LIMIT_S = 1200.0
-"""For one piece of work: sixteen agents one after another, at their slowest."""
-
-INDEX_LIMIT_S = 60.0
-"""For outlines, whose index of some schemas takes longer than anybody waits for."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFiles:
@@ -85,7 +79,7 @@ class Arena:
             theirs, reason = None, None
             try:
                 folder = self._folder(model)
-                ours = self._started(stack, partial(_make_sureact, str(folder), row.settings, self.num_threads))
+                ours = _started(stack, partial(_make_sureact, str(folder), row.settings, self.num_threads))
                 if peer in OWN_PEERS:
                     theirs = ours
                 else:
@@ -108,14 +102,9 @@ class Arena:
                 return None, f"no GGUF file of {model.name}: give it with --gguf or --large-gguf, or say --fetch-gguf"
             make = partial(LlamaCppPeer, gguf, self.num_threads)
         try:
-            return self._started(stack, make, INDEX_LIMIT_S if peer == "outlines" else TIME_LIMIT_S), None
+            return _started(stack, make), None
         except PeerError as error:
             return None, str(error)
-
-    def _started(
-        self, stack: ExitStack, make: Callable[[], Contestant], time_limit_s: float = TIME_LIMIT_S
-    ) -> ContestantProcess:
-        return stack.enter_context(closing(ContestantProcess(make, time_limit_s=time_limit_s)))
 
     def _folder(self, model: ModelFiles) -> Path:
         return model_folder(resolve_model(model.name, self._store), self._store, convert=convert_gguf)
@@ -127,6 +116,10 @@ class Arena:
     @staticmethod
     def _new_prompts(schemas: Path | None, folder: Path) -> Prompts:
         return Prompts(Tokenizer(folder, num_logits=read_model_config(folder).vocab_size), schemas)
+
+
+def _started(stack: ExitStack, make: Callable[[], Contestant]) -> ContestantProcess:
+    return stack.enter_context(closing(ContestantProcess(make)))
 
 
 def _make_sureact(folder: str, settings: EngineSettings, num_threads: int) -> Contestant:

@@ -28,18 +28,16 @@ class PeerError(Exception):
 class ContestantProcess:
     """Does work in another process, which is started again when it dies or takes too long."""
 
-    def __init__(self, make: Callable[[], Contestant], *, time_limit_s: float) -> None:
+    def __init__(self, make: Callable[[], Contestant]) -> None:
         """Start the process.
 
         Args:
             make: makes the contestant there; must be picklable.
-            time_limit_s: for one piece of work.
 
         Raises:
             PeerError: the contestant cannot be made.
         """
         self._make = make
-        self._time_limit_s = time_limit_s
         self._connection, self._process = self._start()
 
     def do(self, work: Work) -> Outcome:
@@ -51,9 +49,9 @@ class ContestantProcess:
         refusal = "it crashed"
         with suppress(EOFError, OSError):
             self._connection.send(work)
-            if self._connection.poll(self._time_limit_s):
+            if self._connection.poll(work.time_limit_s):
                 return _checked(self._connection.recv())
-            refusal = f"it takes more than {self._time_limit_s:g} s"
+            refusal = f"it takes more than {work.time_limit_s:g} s"
         self._end(wait_s=0)
         self._connection, self._process = self._start()
         return Outcome(0, 0.0, refusal=refusal)

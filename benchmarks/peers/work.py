@@ -6,7 +6,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from benchmarks.peers.contestant import Contestant, SchemaRefusedError
 from typing_extensions import override
@@ -33,6 +33,9 @@ class Outcome:
 
 class Work(ABC):
     """Something to do."""
+
+    time_limit_s: ClassVar[float] = 1200.0
+    """After which nobody waits any longer; sixteen agents one after another stay below it at their slowest."""
 
     @abstractmethod
     def do(self, contestant: Contestant) -> Outcome:
@@ -67,6 +70,9 @@ class Prefill(Work):
 @dataclass(frozen=True, slots=True)
 class JsonText(Work):
     """JSON under a schema."""
+
+    time_limit_s: ClassVar[float] = 60.0
+    """Mostly for outlines, whose index of some schemas takes minutes."""
 
     prompt: list[int]
     schema: str

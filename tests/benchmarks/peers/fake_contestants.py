@@ -2,8 +2,10 @@
 
 import os
 import time
+from typing import ClassVar
 
 from benchmarks.peers.contestant import Contestant, GeneratedIds, IdContestant, SchemaRefusedError, WrittenJson
+from benchmarks.peers.work import Prefill
 
 from sureact.evaluation.react_script import ReactRun, ReactScript
 from sureact.outputs import StepTimings
@@ -54,6 +56,12 @@ class ClumsyContestant(Contestant):
 
     def play(self, script: ReactScript, opening: list[int]) -> ReactRun:
         raise NotImplementedError
+
+
+class Impatient(Prefill):
+    """Work that nobody waits for."""
+
+    time_limit_s: ClassVar[float] = 0.5
 
 
 def make_missing() -> Contestant:
