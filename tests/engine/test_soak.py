@@ -3,7 +3,7 @@
 import gc
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,7 +86,7 @@ class Agent:
 
 
 @contextmanager
-def working(engine: Engine) -> Iterator[list[Agent]]:
+def working(engine: Engine) -> Generator[list[Agent]]:
     agents = [Agent(engine, seed) for seed in range(NUM_AGENTS)]
     try:
         yield agents

@@ -1,0 +1,5 @@
+"""The tiny checkpoints of the engine's tests."""
+
+from tests.engine.conftest import make_checkpoint, tiny_engine, tiny_folder
+
+__all__ = ["make_checkpoint", "tiny_engine", "tiny_folder"]
