@@ -10,7 +10,7 @@ import torch
 from sureact.errors import ConfigError
 from sureact.weights.checkpoint import Checkpoint
 from sureact.weights.parameter_names import map_parameters
-from sureact.weights.quantized_cache import QuantizedWeight, merged_tensor, quantized_weights
+from sureact.weights.quantized_cache import InputMoments, QuantizedWeight, merged_tensor, quantized_weights
 from sureact_kernels.linear import DenseWeight, Int4Weight, Int8Weight, LinearWeight
 
 if TYPE_CHECKING:
@@ -20,7 +20,13 @@ Quantization = Literal["none", "int8", "int4"]
 
 
 def load_weights(
-    folder: Path, config: ModelConfig, *, dtype: torch.dtype, quantization: Quantization, device: torch.device
+    folder: Path,
+    config: ModelConfig,
+    *,
+    dtype: torch.dtype,
+    quantization: Quantization,
+    device: torch.device,
+    input_moments: InputMoments | None = None,
 ) -> dict[str, torch.Tensor | LinearWeight]:
     """Load a model's weights by the names of `sureact.weights.parameter_names`.
 
@@ -35,6 +41,7 @@ def load_weights(
         dtype: of the embedding and of dense matrices.
         quantization: of the linear matrices; int4 only on the CPU.
         device: where the weights go.
+        input_moments: what int4 is rounded for; None rounds to nearest, which loses more.
 
     Raises:
         CheckpointError: files are damaged or do not fit the config.
@@ -44,7 +51,7 @@ def load_weights(
         raise ConfigError(f"quantization 'int4' runs on the CPU only; on {device} use 'none' or 'int8'.")
     checkpoint = Checkpoint(folder)
     sources = map_parameters(config, checkpoint)
-    quantized = {} if quantization == "none" else quantized_weights(checkpoint, sources, quantization)
+    quantized = {} if quantization == "none" else quantized_weights(checkpoint, sources, quantization, input_moments)
     activation_dtype = dtype if quantization == "none" else torch.float32
     weights: dict[str, torch.Tensor | LinearWeight] = {}
     embedding = merged_tensor(checkpoint, sources["embedding"]).to(device, dtype)

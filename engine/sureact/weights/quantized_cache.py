@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from sureact.errors import CheckpointError
+from sureact.errors import CheckpointError, SureactError
+from sureact.weights.error_feedback import quantize_int4_for_inputs
 from sureact.weights.quantization import (
     INT4_GROUP_SIZE,
     can_quantize_int4,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from sureact.weights.checkpoint import Checkpoint
     from sureact.weights.parameter_names import ParameterSource
 
-_LAYOUT_VERSION = "v2"
+_LAYOUT_VERSION = "v3"
 """Part of the file name; changes when the quantization or the layout of the file does."""
 
 _ALIGNMENT_BYTES = 64
@@ -37,6 +38,9 @@ _logger = logging.getLogger(__name__)
 
 QuantizedWeight = Int8Weight | Int4Weight
 
+InputMoments = Callable[["Checkpoint", Mapping[str, "ParameterSource"]], Iterator[tuple[str, torch.Tensor]]]
+"""Yields names of linear matrices and the second moments of their inputs, as `quantize_int4_for_inputs` takes them."""
+
 
 def merged_tensor(checkpoint: Checkpoint, source: ParameterSource) -> torch.Tensor:
     """Return the tensor of a parameter in the dtype of the file: a memory-mapped view, or joined and new."""
@@ -45,31 +49,68 @@ def merged_tensor(checkpoint: Checkpoint, source: ParameterSource) -> torch.Tens
 
 
 def quantized_weights(
-    checkpoint: Checkpoint, sources: Mapping[str, ParameterSource], quantization: Literal["int8", "int4"]
+    checkpoint: Checkpoint,
+    sources: Mapping[str, ParameterSource],
+    quantization: Literal["int8", "int4"],
+    input_moments: InputMoments | None = None,
 ) -> dict[str, QuantizedWeight]:
     """Return the quantized form, by our name, of every linear matrix whose shape allows it.
 
     They come memory-mapped from `quantized/` in the model's folder. When that file is absent or older than the weights
     they are quantized, one at a time, and the file is written; where it cannot be, a log line says so.
 
+    Args:
+        checkpoint: holds the weights.
+        sources: of the model's parameters.
+        quantization: the form.
+        input_moments: what int4 is rounded for; None rounds to nearest, which loses more.
+
     Raises:
         CheckpointError: a weight is NaN or infinite.
     """
-    path = checkpoint.folder / "quantized" / f"{quantization}-{_LAYOUT_VERSION}.safetensors"
+    form = "int4-nearest" if quantization == "int4" and input_moments is None else quantization
+    path = checkpoint.folder / "quantized" / f"{form}-{_LAYOUT_VERSION}.safetensors"
     metadata = {"fingerprint": _fingerprint(checkpoint)}
     cached = _read(path, metadata)
     if cached is not None:
         return _unflatten(cached, quantization, path)
-    can_quantize = can_quantize_int8 if quantization == "int8" else can_quantize_int4
-    quantize = quantize_int8 if quantization == "int8" else quantize_int4
-    flat: dict[str, torch.Tensor] = {}
-    for name, source in sources.items():
-        if source.role == "linear" and can_quantize(source.shape):
-            flat |= _flatten(name, quantize(merged_tensor(checkpoint, source)))
+    flat = _int8(checkpoint, sources) if quantization == "int8" else _int4(checkpoint, sources, input_moments)
     _write(path, flat, metadata)
     # Reading it back swaps the copies in memory for pages of the file.
     cached = _read(path, metadata)
     return _unflatten(flat, quantization) if cached is None else _unflatten(cached, quantization, path)
+
+
+def _int8(checkpoint: Checkpoint, sources: Mapping[str, ParameterSource]) -> dict[str, torch.Tensor]:
+    flat: dict[str, torch.Tensor] = {}
+    for name, source in sources.items():
+        if source.role == "linear" and can_quantize_int8(source.shape):
+            flat |= _flatten(name, quantize_int8(merged_tensor(checkpoint, source)))
+    return flat
+
+
+def _int4(
+    checkpoint: Checkpoint, sources: Mapping[str, ParameterSource], input_moments: InputMoments | None
+) -> dict[str, torch.Tensor]:
+    """Round to int4, for the inputs that are known and to nearest for the others."""
+    names = {name for name, source in sources.items() if source.role == "linear" and can_quantize_int4(source.shape)}
+    flat: dict[str, torch.Tensor] = {}
+    for name, moments in _as_far_as_possible(input_moments(checkpoint, sources)) if input_moments else ():
+        if name in names:
+            weight = quantize_int4_for_inputs(merged_tensor(checkpoint, sources[name]), moments)
+            flat |= _flatten(name, weight) if weight is not None else {}
+    for name in sorted(names):
+        if f"{name}.values" not in flat:
+            flat |= _flatten(name, quantize_int4(merged_tensor(checkpoint, sources[name])))
+    return flat
+
+
+def _as_far_as_possible(moments: Iterator[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield what can be had: a model that cannot run the text can still be rounded to nearest."""
+    try:
+        yield from moments
+    except (RuntimeError, ValueError, SureactError) as error:
+        _logger.warning("int4 weights are rounded to nearest, which loses more than it has to: %s", error)
 
 
 def _fingerprint(checkpoint: Checkpoint) -> str:
@@ -148,6 +189,9 @@ def _write(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str
         if padding_bytes:
             save_file(tensors, unfinished, metadata | {"padding": " " * padding_bytes})
         unfinished.replace(path)
+        form = path.name.removesuffix(f"{_LAYOUT_VERSION}.safetensors")
+        for outdated in set(path.parent.glob(f"{form}v*.safetensors")) - {path}:
+            outdated.unlink()
     except (SafetensorError, OSError) as error:
         _logger.warning(
             "Quantized weights could not be kept in %s (%s); each start quantizes anew.", path.parent, error

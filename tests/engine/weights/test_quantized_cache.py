@@ -1,7 +1,7 @@
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -13,17 +13,38 @@ from sureact.errors import CheckpointError
 from sureact.weights import quantized_cache
 from sureact.weights.checkpoint import Checkpoint
 from sureact.weights.model_config import read_model_config
-from sureact.weights.parameter_names import map_parameters
-from sureact.weights.quantized_cache import QuantizedWeight, quantized_weights
+from sureact.weights.parameter_names import ParameterSource, map_parameters
+from sureact.weights.quantized_cache import InputMoments, QuantizedWeight, quantized_weights
 from sureact_kernels.int8_product import has_exact_product
 from sureact_kernels.linear import Int4Weight, Int8Weight
 
 SaveTinyModel = Callable[..., Path]
 
 
-def _quantized(folder: Path, quantization: Literal["int8", "int4"] = "int8") -> dict[str, QuantizedWeight]:
+def _quantized(
+    folder: Path, quantization: Literal["int8", "int4"] = "int8", input_moments: InputMoments | None = None
+) -> dict[str, QuantizedWeight]:
     checkpoint = Checkpoint(folder)
-    return quantized_weights(checkpoint, map_parameters(read_model_config(folder), checkpoint), quantization)
+    sources = map_parameters(read_model_config(folder), checkpoint)
+    return quantized_weights(checkpoint, sources, quantization, input_moments)
+
+
+def _some_moments(checkpoint: Checkpoint, sources: Mapping[str, ParameterSource]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield moments of two matrices of a tiny model; the first input counts most."""
+    for name in ("layers.0.qkv", "lm_head"):
+        yield name, torch.diag(torch.tensor([100.0] + [1.0] * (sources[name].shape[1] - 1)))
+
+
+def _unexpected_moments(
+    checkpoint: Checkpoint, sources: Mapping[str, ParameterSource]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    pytest.fail("ran the model anew")
+
+
+def _packed(weights: dict[str, QuantizedWeight], name: str) -> torch.Tensor:
+    weight = weights[name]
+    assert isinstance(weight, Int4Weight)
+    return weight.packed
 
 
 def _fail(weight: torch.Tensor) -> Int8Weight:
@@ -42,7 +63,7 @@ def test_linear_matrices_are_quantized_and_nothing_else(
 def test_the_second_start_reads_the_file(save_tiny_model: SaveTinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save_tiny_model("qwen2")
     first = _quantized(folder)
-    assert (folder / "quantized" / "int8-v2.safetensors").is_file()
+    assert (folder / "quantized" / "int8-v3.safetensors").is_file()
     assert len(os.listdir(folder / "quantized")) == 1
     monkeypatch.setattr(quantized_cache, "quantize_int8", _fail)
     second = _quantized(folder)
@@ -57,7 +78,7 @@ def test_the_second_start_reads_the_file(save_tiny_model: SaveTinyModel, monkeyp
 def test_the_first_tensor_of_the_file_lies_on_a_boundary(save_tiny_model: SaveTinyModel, num_layers: int) -> None:
     folder = save_tiny_model("qwen2", num_hidden_layers=num_layers)
     _quantized(folder)
-    header = (folder / "quantized" / "int8-v2.safetensors").read_bytes()[:8]
+    header = (folder / "quantized" / "int8-v3.safetensors").read_bytes()[:8]
     assert (8 + int.from_bytes(header, "little")) % 64 == 0
 
 
@@ -94,6 +115,61 @@ def test_packing_leaves_no_page_of_the_file_in_memory(save_tiny_model: SaveTinyM
     assert 0 < sum(map(int, resident)) * 1024 < size / 4
 
 
+def test_int4_is_rounded_for_the_inputs_that_are_known(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen2")
+    nearest, fitted = _quantized(folder, "int4"), _quantized(folder, "int4", _some_moments)
+    assert fitted.keys() == nearest.keys()
+    assert not torch.equal(_packed(fitted, "lm_head"), _packed(nearest, "lm_head"))
+    assert torch.equal(_packed(fitted, "layers.1.down"), _packed(nearest, "layers.1.down"))
+
+
+def test_the_two_roundings_have_a_file_each(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen2")
+    first = _quantized(folder, "int4", _some_moments)
+    _quantized(folder, "int4")
+    again = _quantized(folder, "int4", _unexpected_moments)
+    assert torch.equal(_packed(again, "lm_head"), _packed(first, "lm_head"))
+    assert sorted(os.listdir(folder / "quantized")) == ["int4-nearest-v3.safetensors", "int4-v3.safetensors"]
+
+
+def test_files_of_other_layouts_make_room(save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen2")
+    (folder / "quantized").mkdir()
+    for name in ("int8-v1.safetensors", "int8-v2.safetensors", "int4-v2.safetensors", "int8-notes.txt"):
+        (folder / "quantized" / name).write_text("old")
+    _quantized(folder)
+    left = sorted(os.listdir(folder / "quantized"))
+    assert left == ["int4-v2.safetensors", "int8-notes.txt", "int8-v3.safetensors"]
+
+
+def test_a_model_that_cannot_run_the_text_is_rounded_to_nearest(
+    save_tiny_model: SaveTinyModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(checkpoint: Checkpoint, sources: Mapping[str, ParameterSource]) -> Iterator[tuple[str, torch.Tensor]]:
+        yield "lm_head", torch.full((32, 32), torch.nan)
+        raise RuntimeError("no such shape")
+
+    folder = save_tiny_model("qwen2")
+    with caplog.at_level(logging.WARNING):
+        found = _quantized(folder, "int4", failing)
+    assert "no such shape" in caplog.text
+    nearest = _quantized(folder, "int4")
+    assert all(torch.equal(_packed(found, name), _packed(nearest, name)) for name in nearest)
+
+
+def test_an_interrupted_rounding_leaves_nothing_behind(save_tiny_model: SaveTinyModel) -> None:
+    def interrupted(
+        checkpoint: Checkpoint, sources: Mapping[str, ParameterSource]
+    ) -> Iterator[tuple[str, torch.Tensor]]:
+        yield from _some_moments(checkpoint, sources)
+        raise KeyboardInterrupt
+
+    folder = save_tiny_model("qwen2")
+    with pytest.raises(KeyboardInterrupt):
+        _quantized(folder, "int4", interrupted)
+    assert not (folder / "quantized").exists()
+
+
 def test_changed_weights_are_quantized_anew(save_tiny_model: SaveTinyModel) -> None:
     folder = save_tiny_model("qwen2")
     before = _quantized(folder)["lm_head"]
@@ -119,7 +195,7 @@ def test_another_kind_of_cpu_quantizes_anew(save_tiny_model: SaveTinyModel, monk
 def test_a_damaged_file_is_replaced(save_tiny_model: SaveTinyModel) -> None:
     folder = save_tiny_model("qwen2")
     _quantized(folder)
-    path = folder / "quantized" / "int8-v2.safetensors"
+    path = folder / "quantized" / "int8-v3.safetensors"
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-10])
     _quantized(folder)
