@@ -13,6 +13,7 @@ from sureact.catalog.store import ModelStore
 from sureact.config import BLOCK_SIZE, Determinism, Dtype, EngineConfig, Quantization, ResolvedConfig
 from sureact.errors import ConfigError, UnsupportedModelError
 from sureact.execution.cpu_runtime import hand_over_interpreter_quickly, keep_freed_buffers
+from sureact.execution.input_moments import moments_of
 from sureact.execution.memory import GIGABYTE, CacheSize, KVShape, cache_size, free_bytes, weight_bytes
 from sureact.execution.model_runner import ModelRunner, PagedModelRunner
 from sureact.execution.settings import (
@@ -79,7 +80,10 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
     num_threads = config.num_threads or default_num_threads()
     torch.set_num_threads(num_threads)
     reason = native_support(folder) or _too_large(folder, config, device)
-    parts = _load_native(folder, config, device) if reason is None else _load_foreign(folder, config, device, reason)
+    if reason is None:
+        parts = _load_native(folder, config, device, progress)
+    else:
+        parts = _load_foreign(folder, config, device, reason)
     if device.type == "cpu":
         keep_freed_buffers()
         hand_over_interpreter_quickly()
@@ -144,12 +148,21 @@ def _max_draft_len(config: EngineConfig, parts: _Parts) -> int:
     return DEFAULT_DRAFT_LEN if config.max_draft_len is None else config.max_draft_len
 
 
-def _load_native(folder: Path, config: EngineConfig, device: torch.device) -> _Parts:
+def _load_native(
+    folder: Path, config: EngineConfig, device: torch.device, progress: Callable[[str], None] | None
+) -> _Parts:
     model_config = read_model_config(folder)
     quantization = resolve_quantization(config.quantization, device)
     dtype = resolve_dtype(config.dtype, quantization)
     tokenizer = Tokenizer(folder, num_logits=model_config.vocab_size)
-    tensors = load_weights(folder, model_config, dtype=dtype, quantization=quantization, device=device)
+    tensors = load_weights(
+        folder,
+        model_config,
+        dtype=dtype,
+        quantization=quantization,
+        device=device,
+        input_moments=moments_of(model_config, tokenizer, progress),
+    )
     shape = KVShape(
         num_layers=model_config.num_layers,
         num_kv_heads=model_config.num_kv_heads,
