@@ -20,7 +20,7 @@ from sureact.config import Quantization
 from sureact.errors import SureactError
 from sureact.evaluation.machine import hardware, versions
 from sureact.execution.input_moments import moments_of
-from sureact.execution.settings import num_physical_cores
+from sureact.execution.settings import default_num_threads
 from sureact.models.registry import build_model
 from sureact.tokens.tokenizer import Tokenizer
 from sureact.weights.gguf_conversion import convert_gguf
@@ -44,7 +44,7 @@ FORMS: dict[str, tuple[Quantization, torch.dtype]] = {
 def main() -> int:
     """Score every form and print the result."""
     arguments = _parser().parse_args()
-    torch.set_num_threads(num_physical_cores())
+    torch.set_num_threads(default_num_threads())
     try:
         rows = measure(arguments.model, num_prompts=arguments.prompts, num_tokens=arguments.tokens)
     except SureactError as error:

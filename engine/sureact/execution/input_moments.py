@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 _PASS_LEN = 1024
 """Tokens that are in memory as activations of all kinds at once."""
 
+_BLOCK_COLUMNS = 1024
+"""Columns of second moments that are computed together."""
+
+_MOST_TOKENS = 10_000
+"""Tokens of the calibration text that are used; a tokenizer of few words makes many more of it."""
+
 _LAYER = "layers.0"
 """What the one layer of a model that has one is called."""
 
@@ -53,7 +59,7 @@ def moments_of(
 
 
 def calibration_ids(tokenizer: Tokenizer) -> list[int]:
-    """Return the calibration texts, one after another: chats in the model's own template, code, JSON and prose.
+    """Return the calibration texts, one after another: code, JSON, prose, and chats in the model's own template.
 
     Without a chat template the chats are left out.
     """
@@ -65,7 +71,7 @@ def calibration_ids(tokenizer: Tokenizer) -> list[int]:
         elif tokenizer.chat_template is not None:
             prompt = tokenizer.chat_template.render(record["messages"], add_generation_prompt=False)
             token_ids += tokenizer.encode_prompt(prompt)
-    return token_ids
+    return token_ids[:_MOST_TOKENS]
 
 
 def input_moments(
@@ -157,13 +163,19 @@ class _RecordingWeights(Weights):
         Its activations are hundreds of times as large as those of any other and would be all that counts.
         """
         inputs = x[1:].float()
-        total = self._sums.setdefault(name, torch.zeros(x.shape[1], x.shape[1]))
-        total.addmm_(inputs.T, inputs)
+        if name not in self._sums:
+            self._sums[name] = torch.zeros(x.shape[1], x.shape[1])
+        # What lies above the diagonal follows by symmetry.
+        for start in range(0, x.shape[1], _BLOCK_COLUMNS):
+            block = slice(start, start + _BLOCK_COLUMNS)
+            self._sums[name][start:, block].addmm_(inputs[:, start:].T, inputs[:, block])
         self._num_rows[name] = self._num_rows.get(name, 0) + len(inputs)
 
     def moments(self) -> dict[str, torch.Tensor]:
         """Return the mean of `x x^T` by name, for every matrix that was used; an expert may not have been."""
-        return {name: total / max(1, self._num_rows[name]) for name, total in self._sums.items()}
+        return {
+            name: (total.tril() + total.tril(-1).T) / max(1, self._num_rows[name]) for name, total in self._sums.items()
+        }
 
 
 class _RecordingLinear(Linear):

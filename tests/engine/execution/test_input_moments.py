@@ -78,6 +78,13 @@ def test_a_long_text_is_cut_into_stretches(tiny_folder: Path, monkeypatch: pytes
     torch.testing.assert_close(found["lm_head"], hidden.T @ hidden / len(hidden), rtol=1e-3, atol=1e-3)
 
 
+def test_moments_are_whole_whatever_the_blocks(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _moments(tiny_folder, IDS)
+    monkeypatch.setattr(module, "_BLOCK_COLUMNS", 40)
+    for name, moments in _moments(tiny_folder, IDS).items():
+        torch.testing.assert_close(moments, whole[name], rtol=1e-5, atol=1e-5)
+
+
 def test_one_run_gives_the_bits_of_another(tiny_folder: Path) -> None:
     first, second = _moments(tiny_folder, IDS), _moments(tiny_folder, IDS)
     assert all(torch.equal(first[name], second[name]) for name in first)
