@@ -8,7 +8,10 @@ import pytest
 import torch
 
 from sureact.engine import Engine
+from sureact.models.registry import build_model
 from sureact.sampling_params import SamplingParams
+from sureact.weights.load_weights import load_weights
+from sureact.weights.model_config import read_model_config
 
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2": ("qwen2", {}),
@@ -106,3 +109,17 @@ def test_logprobs_are_those_of_transformers_over_a_long_prompt(folder: Path) -> 
     assert output.completions[0].logprobs is not None
     for token_id, logprob in output.completions[0].logprobs[0].top:
         assert logprob == pytest.approx(float(exact[token_id]), abs=2e-3)
+
+
+@pytest.mark.parametrize("quantization", ["none", "int8", "int4"])
+def test_needed_logits_have_the_bits_of_all_logits(quantization: Any, make_checkpoint: Any) -> None:
+    folder = make_checkpoint("qwen2")
+    config = read_model_config(folder)
+    weights = load_weights(folder, config, dtype=torch.bfloat16, quantization=quantization, device=torch.device("cpu"))
+    model = build_model(config, weights, 16)
+    hidden = torch.randn(2, config.hidden_size).to(model.final_norm.weight.dtype)
+    needed = torch.zeros(2, -(-config.vocab_size // 32), dtype=torch.int32)
+    needed[0, 0], needed[1, 2] = 0b1010, 1
+    some, every = model.logits(hidden, needed), model.logits(hidden)
+    assert torch.equal(some[0, [1, 3]], every[0, [1, 3]])
+    assert some[1, 64] == every[1, 64]
