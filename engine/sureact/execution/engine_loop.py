@@ -114,7 +114,7 @@ class EngineLoop:
                 self._wake.wait()
             if self._runner is None or self._is_closed:
                 raise _closed()
-            self._runner.copy_blocks(self._cache.take_copies())
+            self._make_copies(self._runner)
             yield self._runner
 
     def close(self) -> None:
@@ -139,12 +139,16 @@ class EngineLoop:
             batch = self._scheduler.schedule()
             if batch is None:
                 return False
-            copies = self._cache.take_copies()
+            runner = self._runner
+            assert runner is not None, "a closed loop takes no step"
+            try:
+                self._make_copies(runner)
+            except Exception as error:  # without them no pass may read or write the blocks
+                self._fail_batch(batch, _as_request_error(error))
+                return True
             self._is_stepping = True
         start = time.perf_counter()
-        assert self._runner is not None, "a closed loop takes no step"
-        self._runner.copy_blocks(copies)
-        computed = self._compute(batch, self._runner)
+        computed = self._compute(batch, runner)
         with self._wake:
             self._is_stepping = False
             self._advance(batch, computed, start)
@@ -182,6 +186,15 @@ class EngineLoop:
         except Exception as error:  # a constraint that raises, or a cache too small: its reader gets it
             request.fail(error)
         self._retire(request)
+
+    def _make_copies(self, runner: ModelRunner) -> None:
+        """Copy the blocks that sequences begin alike and go on with apart; without its copy a sequence has nothing."""
+        copies = self._cache.take_copies()
+        try:
+            runner.copy_blocks(copies)
+        except Exception:
+            self._cache.discard_copies(copies)
+            raise
 
     def _compute(self, batch: Batch, runner: ModelRunner) -> list[_Computed]:
         """Run the pass; where it fails, run each entry alone, so that only the one at fault fails."""
@@ -231,6 +244,12 @@ class EngineLoop:
         if self._runner is not None:
             self._runner.clear_blocks(blocks)
 
+    def _fail_batch(self, batch: Batch, error: Exception) -> None:
+        for entry in batch.entries:
+            self._fail(entry.request, error)
+            self._retire(entry.request)
+        self._wake.notify_all()
+
     def _fail_all(self, error: Exception) -> None:
         for request in self._scheduler.requests():
             request.fail(error)
@@ -241,6 +260,7 @@ class EngineLoop:
         for request in self._scheduler.requests():
             if request.is_abort_wanted:
                 request.abort()
+            if request.is_done:  # it may have failed before its step
                 self._retire(request)
         self._wake.notify_all()
 
@@ -250,8 +270,8 @@ class EngineLoop:
         self._scheduler.remove(request)
         if request.owns_sequence:
             self._cache.remove(request.sequence)
-        request.retire()
         self._stats = self._stats.with_request(request)
+        request.retire()
 
     def _count(self, batch: Batch, seconds: float, num_generated: int) -> None:
         for entry in batch.entries:

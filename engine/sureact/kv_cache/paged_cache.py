@@ -159,6 +159,13 @@ class PagedCache:
         self.release(sequence)
         return discarded
 
+    def discard_copies(self, copies: Sequence[tuple[int, int]]) -> None:
+        """Discard every sequence that holds the target of a copy that was not made."""
+        targets = {target for _, target in copies}
+        for sequence in self._sequences:
+            if not targets.isdisjoint(sequence.block_table):
+                self.discard(sequence)
+
     def release_unused(self, sequence: CachedSequence) -> None:
         """Free the blocks behind the last token of `sequence`, reserved for tokens that did not come."""
         keep = -(-len(sequence) // self.block_size)

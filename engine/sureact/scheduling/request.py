@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -205,7 +206,8 @@ class Request:
     def retire(self) -> None:
         """Hand out the last delta or the error; the sequence is cut and idle by now, so its reader may use it."""
         assert self._last_delta is not None, "a request is retired before it is done"
-        self.deliver(self._last_delta)
+        with suppress(Exception):  # a reader that cannot be reached must not end the others' requests
+            self.deliver(self._last_delta)
 
     def deltas(self) -> Iterator[StreamDelta]:
         """Yield the text as it comes; the last delta carries the output.
@@ -248,6 +250,8 @@ class Request:
             for token_id in forced:
                 if self.is_done:
                     return
+                if not self.params.is_greedy:
+                    self.draws.random()  # the draw that would have picked it, so that later ones stay the same
                 self._accept(token_id)
                 self.guesses.forced += 1
             if not forced:

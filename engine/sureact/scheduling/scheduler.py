@@ -105,7 +105,11 @@ class Scheduler:
             if request not in self._running:
                 continue  # preempted for one before it
             start, end = request.sequence.num_cached, len(request.sequence)
-            draft = request.propose_draft(len(decoding))[:draft_rows]
+            try:
+                draft = request.propose_draft(len(decoding))[:draft_rows]
+            except Exception as error:  # a constraint that raises ends its own request
+                request.fail(error)
+                continue
             if draft and not self._cache.reserve(request.sequence, end + len(draft)):
                 draft = ()
             if draft or self._reserve_by_preempting(request, end):
