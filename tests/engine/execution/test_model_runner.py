@@ -23,11 +23,20 @@ FORMS: dict[str, tuple[Quantization, Dtype]] = {
 PARAMS = SamplingParams(max_tokens=24, ignore_eos=True, logprobs=3)
 DRAW = random.Random(7)
 PROMPTS = [[DRAW.randrange(256) for _ in range(length)] for length in (1, 5, 40, 129, 300, 17)]
+CROWDS = {
+    # All reach a second block while they decode, and there is one for few of them.
+    "copies of one": [PROMPTS[4][:120]] * 5,
+    "mixed": [*PROMPTS, *(PROMPTS[4][start : start + 120] for start in (3, 50, 100))],
+    "shared beginnings": [
+        PROMPTS[4][:length] + [length % 256] * 20 for length in (1, 64, 107, 108, 127, 128, 200, 256)
+    ],
+}
+"""Prompts that are computed together."""
 
 
-def engine_of(folder: Path, form: str, **options: Any) -> Engine:
+def engine_of(folder: Path, form: str, *, kv_cache_gb: float = 0.02, **options: Any) -> Engine:
     quantization, dtype = FORMS[form]
-    return Engine(str(folder), quantization=quantization, dtype=dtype, kv_cache_gb=0.02, **options)
+    return Engine(str(folder), quantization=quantization, dtype=dtype, kv_cache_gb=kv_cache_gb, **options)
 
 
 @pytest.fixture(scope="module", params=FORMS)
@@ -85,7 +94,7 @@ def test_cached_and_evicted_and_computed_again(engine: Engine, alone: list[StepO
             session.truncate(keep)
             session.append(prompt[keep:])
             output = session.generate(PARAMS)
-        assert output.usage.cached_tokens == min(keep, 299)
+        assert output.usage.cached_tokens >= min(keep, 299)
         assert_same([output], [alone[4]])
 
 
@@ -96,5 +105,47 @@ def test_a_fork_goes_on_as_its_original(engine: Engine, alone: list[StepOutput])
         session.truncate(300)
         with session.fork() as fork:
             outputs = [fork.generate(PARAMS), session.generate(PARAMS)]
-    assert outputs[0].usage.cached_tokens == 256
+    assert [output.usage.cached_tokens for output in outputs] == [299, 299]
     assert_same(outputs, [alone[4]] * 2)
+
+
+@pytest.fixture(scope="module")
+def naive(form: str, tiny_folder: Path) -> Iterator[Engine]:
+    """An engine that reuses nothing and has room for all."""
+    with engine_of(tiny_folder, form, prefix_cache=False) as engine:
+        yield engine
+
+
+@pytest.mark.parametrize("prefix_cache", [True, False], ids=["prefix cache", "no prefix cache"])
+@pytest.mark.parametrize("prompts", CROWDS.values(), ids=CROWDS)
+def test_in_a_crowd_with_evictions_and_preemptions(
+    form: str, tiny_folder: Path, naive: Engine, prompts: list[list[int]], prefix_cache: bool
+) -> None:
+    small = engine_of(tiny_folder, form, prefix_cache=prefix_cache, kv_cache_gb=small_cache_gb(form))
+    with small as engine, engine.session() as idle:
+        assert engine.config.num_kv_blocks == 5
+        idle.append(PROMPTS[4])
+        before = idle.generate(PARAMS)
+        together = [output.completions[0] for output in engine.generate(prompts, PARAMS)]
+        assert engine.stats().num_preemptions > 0
+        assert engine.stats().num_evictions > 0
+        idle.truncate(len(PROMPTS[4]))
+        after = idle.generate(PARAMS)
+        engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+    assert_same(together, [generate(naive, prompt) for prompt in prompts])
+    assert_same([before, after], [generate(naive, PROMPTS[4])] * 2)
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+def test_one_prompt_in_a_batch_of_any_size_whose_others_leave_early(engine: Engine, naive: Engine, size: int) -> None:
+    streams = [engine.stream(prompt, PARAMS) for prompt in [PROMPTS[2], *([PROMPTS[5]] * (size - 1))]]
+    for index, stream in enumerate(streams[1:]):
+        for _ in range(index):
+            next(stream)
+        stream.close()
+    assert_same([streams[0].read_output()], [generate(naive, PROMPTS[2])])
+
+
+def small_cache_gb(form: str) -> float:
+    """Five blocks of 128 tokens."""
+    return 5.5 * (65_536 if form == "float32" else 32_768) / 2**30
