@@ -30,12 +30,14 @@ class EngineConfig:
     quantization: Literal["auto", "none", "int8", "int4"] = "auto"
     """Form of the weight matrices: `none` keeps the dtype; `auto` is int8 on a CPU and none on a GPU."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Dtype of activations, norms and the KV cache; `auto` is bfloat16."""
+    """Dtype of the KV cache and of matrices that are not quantized, and of activations beside them; `auto` is bfloat16.
+    Activations of int8 and int4 models are float32."""
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, ...; `auto` is the first GPU if there is one."""
     determinism: Determinism = "strict"
-    """`strict`: tokens do not depend on what else runs, on chunks or on cache hits. `fast`: prompts are computed with
-    products that may sum in another order, so a cached and a recomputed prompt may differ in the last bits."""
+    """`strict`: tokens do not depend on what else runs, on chunks or on cache hits. `fast`: products of prompts with
+    matrices that are not quantized may sum in another order, so a cached and a recomputed prompt may differ in the last
+    bits; int8 and int4 products have one order, as fast as any."""
     max_model_len: int | None = None
     """Longest context in tokens; None takes the model's own, as far as the KV cache holds it."""
     kv_cache_gb: float | None = None
@@ -44,8 +46,8 @@ class EngineConfig:
     max_running_requests: int = 16
     """Requests that decode together; more wait."""
     prefill_chunk_len: int | None = None
-    """Most prompt tokens computed in one step; None takes 256 in strict determinism, whose product does not gain from
-    more, and 1,024 in fast, whose product does."""
+    """Most prompt tokens computed in one step, a quarter of it while others decode; None takes 256 in strict
+    determinism, whose products do not gain from more, and 1,024 in fast, whose products may."""
     num_threads: int | None = None
     """CPU threads; None takes `OMP_NUM_THREADS` if that is set, else one per physical core."""
     max_rollbacks: int = 256

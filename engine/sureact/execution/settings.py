@@ -60,17 +60,17 @@ def dtype_name(dtype: torch.dtype) -> Dtype:
 
 
 def resolve_dtype(asked: Dtype | Literal["auto"], quantization: Quantization) -> torch.dtype:
-    """Return the dtype of activations and cache.
+    """Return the dtype of the cache and of what is not quantized.
 
     Raises:
-        ConfigError: int8 and int4 products take bfloat16 activations only.
+        ConfigError: beside int8 and int4 the cache is bfloat16.
     """
     if asked == "auto":
         return torch.bfloat16
     if quantization != "none" and asked != "bfloat16":
         raise ConfigError(
-            f"dtype is {asked!r} with quantization {quantization!r}, whose products take bfloat16. "
-            "Use dtype='bfloat16', or quantization='none'."
+            f"dtype is {asked!r} with quantization {quantization!r}, whose activations are float32 and whose KV cache is "
+            "bfloat16. Use dtype='bfloat16', or quantization='none'."
         )
     return _DTYPES[asked]
 
