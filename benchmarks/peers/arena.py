@@ -85,6 +85,8 @@ class Arena:
                 else:
                     theirs, reason = self._started_peer(stack, peer, model, folder)
                 figures = compare(ours, theirs, row.works(self._prompts(folder), amounts), row.unit)
+                if theirs is not None and figures["ratio"] is None:
+                    reason = "all of the work was refused"
             except (SureactError, PeerError) as error:
                 figures = {"ours": None, "theirs": None, "unit": row.unit, "ratio": None}
                 reason = str(error)

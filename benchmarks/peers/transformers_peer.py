@@ -24,7 +24,9 @@ class TransformersPeer(IdContestant):
     def __init__(self, folder: Path, num_threads: int) -> None:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+        from transformers.utils import logging
 
+        logging.disable_progress_bar()
         torch.set_num_threads(num_threads)
         # Any: what the stubs say of these does not fit the classes they belong to.
         self._model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, local_files_only=True)

@@ -86,3 +86,14 @@ def test_a_model_that_is_not_there_is_a_reason_too(arena: Arena) -> None:
     result = arena.measure(row_named("decode_int4_1.5b"), "llama.cpp")
     assert result["ours"] is result["theirs"] is result["ratio"] is None
     assert "sureact pull" in str(result["reason"])
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_work_that_is_refused_whole_is_a_reason_too(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object, work: Work) -> Outcome:
+        return Outcome(0, 0.0, refusal="no")
+
+    monkeypatch.setattr(Here, "do", refuse)
+    result = arena.measure(row_named("decode_int8"), "transformers")
+    assert result["ours"] is result["theirs"] is result["ratio"] is None
+    assert result["reason"] == "all of the work was refused"
