@@ -56,7 +56,7 @@ def report() -> dict[str, Any]:
     """Return all that the command reports."""
     from sureact.catalog.store import ModelStore
     from sureact.evaluation.machine import hardware, versions
-    from sureact.execution.settings import num_physical_cores, resolve_device
+    from sureact.execution.settings import default_num_threads, resolve_device
 
     device = resolve_device("auto")
     store = ModelStore()
@@ -65,7 +65,7 @@ def report() -> dict[str, Any]:
         "versions": versions(),
         "hardware": machine,
         "device": str(device),
-        "threads": num_physical_cores(),
+        "threads": default_num_threads(),
         "store": str(store.root),
         "models": [_model_report(model.name, model.path, device) for model in store.models()],
         "speed": speed_notes(device, machine),
