@@ -69,8 +69,8 @@ def resolve_dtype(asked: Dtype | Literal["auto"], quantization: Quantization) ->
         return torch.bfloat16
     if quantization != "none" and asked != "bfloat16":
         raise ConfigError(
-            f"dtype is {asked!r} with quantization {quantization!r}, whose activations are float32 and whose KV cache is "
-            "bfloat16. Use dtype='bfloat16', or quantization='none'."
+            f"dtype is {asked!r} with quantization {quantization!r}, whose activations are float32 and whose KV cache "
+            "is bfloat16. Use dtype='bfloat16', or quantization='none'."
         )
     return _DTYPES[asked]
 
