@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from types import TracebackType
@@ -58,8 +58,13 @@ class Engine:
         max_rollbacks: int = 256,
         max_draft_len: int | None = None,
         prefix_cache: bool = True,
+        progress: Callable[[str], None] | None = None,
     ) -> None:
-        """Load `model`; every option is a field of `EngineConfig`, which describes it.
+        """Load `model`; every option but `progress` is a field of `EngineConfig`, which describes it.
+
+        Args:
+            model: see `EngineConfig`, as for the others.
+            progress: told in words of each slow step of a first start, such as rounding to int4.
 
         Raises:
             ConfigError: an option has a value that is not allowed.
@@ -83,7 +88,8 @@ class Engine:
                 max_rollbacks=max_rollbacks,
                 max_draft_len=max_draft_len,
                 prefix_cache=prefix_cache,
-            )
+            ),
+            progress,
         )
         self.config: ResolvedConfig = loaded.config
         self._folder = loaded.folder

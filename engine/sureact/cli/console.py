@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -61,15 +61,18 @@ def error_console() -> Console:
 
 
 @contextmanager
-def working(what: str) -> Generator[None]:
-    """Say on standard error that something takes a while: a spinner on a terminal, a line elsewhere."""
+def working(what: str) -> Generator[Callable[[str], None]]:
+    """Say on standard error that something takes a while: a spinner on a terminal, a line elsewhere.
+
+    Yields what says how far it is.
+    """
     console = error_console()
     if not console.is_terminal:
         note(f"{what} ...")
-        yield
+        yield note
         return
-    with console.status(f"{what} ..."):
-        yield
+    with console.status(f"{what} ...") as status:
+        yield lambda step: status.update(f"{step} ...")
 
 
 def table_text(rows: Sequence[Sequence[str]]) -> str:

@@ -46,10 +46,10 @@ def load_engine(config: EngineConfig) -> Engine:
         SureactError: see `Engine`.
     """
     converts = " (a GGUF file is converted once)" if config.model.endswith(".gguf") else ""
-    with working(f"Loading {config.model}{converts}"):
+    with working(f"Loading {config.model}{converts}") as say:
         from sureact.engine import Engine
 
-        engine = Engine(**asdict(config))
+        engine = Engine(**asdict(config), progress=say)
     for notice in engine.config.notices:
         note(notice)
     return engine
