@@ -53,6 +53,7 @@ class Sampler:
         self._errors: dict[int, Exception] = {}
         self._free_mask = legal_bitmask(vocabulary, vocabulary.control_ids)[0]
 
+    @torch.inference_mode()
     def fill_masks(self, entries: Sequence[ScheduledRequest]) -> torch.Tensor:
         """Write what may come next at every row of a step's entries, one after another.
 

@@ -1,4 +1,4 @@
-"""The loop frees what an aborted request holds, and leads constrained texts out of their dead ends."""
+"""The loop frees what an aborted request holds, leads constrained texts out of their dead ends, and never breaks."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,8 +10,11 @@ import pytest
 
 from sureact.constraints.constraint import Constraint
 from sureact.engine import Engine
-from sureact.errors import ConstraintError, InternalError, RequestAbortedError
+from sureact.errors import ConstraintError, InternalError, OutOfMemoryError, RequestAbortedError
+from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.sampling_params import SamplingParams
+from sureact.scheduling.batch import Batch
+from sureact.scheduling.request import Request
 
 LONG = SamplingParams(max_tokens=500, ignore_eos=True)
 
@@ -240,3 +243,158 @@ def test_a_spent_budget_is_an_error_that_names_it(
         stats = engine.stats()
         assert (stats.num_rollbacks, stats.num_budget_exhausted) == (max_rollbacks, 1)
         assert_idle(engine)
+
+
+NEIGHBORS = ("neighbor", "abcabcabcabc", "z" * 140)
+SHORT = SamplingParams(max_tokens=30, ignore_eos=True)
+
+
+def beside_neighbors(engine: Engine, *asked: Any) -> tuple[list[bool], Exception | None]:
+    """Generate between others; return whether each of those got what it gets alone, and how that one failed."""
+    streams = [engine.stream(prompt, SHORT) for prompt in NEIGHBORS]
+    error: Exception | None = None
+    try:
+        engine.stream(*asked).read_output()
+    except Exception as failed:
+        error = failed
+    together = [stream.read_output().token_ids for stream in streams]
+    return [engine.generate(p, SHORT).token_ids == ids for p, ids in zip(NEIGHBORS, together, strict=True)], error
+
+
+@pytest.mark.parametrize("num_generated", [0, 5])
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (MemoryError("no room"), OutOfMemoryError),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), OutOfMemoryError),
+        (RuntimeError("CUDA error: something else"), RuntimeError),
+    ],
+    ids=["MemoryError", "allocator", "other"],
+)
+def test_a_pass_that_fails_ends_the_request_at_fault_only(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, raised: Exception, expected: type[Exception], num_generated: int
+) -> None:
+    runner: Any = engine._loop._runner  # pyright: ignore[reportPrivateUsage]
+    run, prompt = runner.run, engine.encode("the one at fault")
+
+    def fail(batch: Batch, fill_masks: Any) -> Any:
+        sequences = [entry.request.sequence.token_ids for entry in batch.entries]
+        if any(ids[: len(prompt)] == prompt and len(ids) >= len(prompt) + num_generated for ids in sequences):
+            raise raised
+        return run(batch, fill_masks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "run", fail)
+        are_right, error = beside_neighbors(engine, "the one at fault", SHORT)
+    assert type(error) is expected
+    assert are_right == [True] * len(NEIGHBORS)
+    assert engine.generate("the one at fault", SHORT).finish_reason == "length"
+    assert_idle(engine)
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"), [(MemoryError("no room"), OutOfMemoryError), (ValueError(), ValueError)]
+)
+def test_blocks_that_cannot_be_copied_end_the_step_and_nothing_is_read_from_them(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, raised: Exception, expected: type[Exception]
+) -> None:
+    def fail(copies: Any) -> None:
+        if copies:
+            raise raised
+
+    prompt = "a context that is forked within a block"
+    with engine.session() as session:
+        session.append(prompt)
+        session.generate(SHORT)
+        expected_ids = engine.generate(session.token_ids, SHORT).token_ids
+        with session.fork() as fork:
+            with monkeypatch.context() as patch:
+                patch.setattr(engine._loop._runner, "copy_blocks", fail)  # pyright: ignore[reportPrivateUsage]
+                with pytest.raises(expected):
+                    fork.generate(SHORT)
+            assert fork.num_cached_tokens == 0
+            assert_idle(engine)
+            assert fork.generate(SHORT).token_ids == expected_ids
+        assert session.generate(SHORT).token_ids == expected_ids
+    assert_idle(engine)
+
+
+VERBS = (
+    "fill_bitmask",
+    "check_token",
+    "accept_token",
+    "accept_tokens",
+    "rollback",
+    "forced_tokens",
+    "fork",
+    "is_terminated",
+)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_constraint_that_raises_ends_its_own_request_only(
+    engine: Engine, finite_constraint: FiniteConstraintMaker, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    words = {b"ababababab" * 9 + bytes([end]) for end in b"xyz"}
+    constraint = finite_constraint(words)
+    state: Any = type(constraint.compile(engine.vocabulary).new_state())  # pyright: ignore[reportArgumentType]
+    method: Any = getattr(state, verb)
+
+    def broken(self: Any, *arguments: Any) -> Any:
+        if len(self.accepted) > 20:
+            raise RuntimeError(f"broken {verb}")
+        return method.fget(self) if isinstance(method, property) else method(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(state, verb, property(broken) if isinstance(method, property) else broken)
+        are_right, error = beside_neighbors(engine, "abababababababab", SamplingParams(max_tokens=99), constraint)
+    assert str(error) == f"broken {verb}"
+    assert are_right == [True] * len(NEIGHBORS)
+    assert_idle(engine)
+
+
+def test_a_reader_that_raises_ends_its_own_request_only(engine: Engine) -> None:
+    def raise_always(delta: object) -> None:
+        raise RuntimeError("nobody is at home")
+
+    request = engine.new_request(CachedSequence(engine.encode("abc")), SHORT, None, owns_sequence=True)
+    request.deliver = raise_always
+    engine.loop.submit(request)
+    are_right, error = beside_neighbors(engine, "abc", SHORT)
+    assert (are_right, error) == ([True] * len(NEIGHBORS), None)
+    assert not engine.loop.holds(request)
+    assert_idle(engine)
+
+
+def test_a_request_that_many_threads_end_at_once_ends_once(engine: Engine) -> None:
+    requests: list[Request] = []
+    for verb in (engine.loop.abort, engine.loop.cancel):
+        request = engine.new_request(CachedSequence(engine.encode("abc")), LONG, None, owns_sequence=True)
+        engine.loop.submit(request)
+        threads = [threading.Thread(target=verb, args=(request,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        requests.append(request)
+    for request in requests:
+        outputs = [delta.output for delta in request.deltas() if delta.output is not None]
+        assert [output.finish_reason for output in outputs] == ["abort"]
+    assert_idle(engine)
+
+
+def test_closing_during_work_fails_every_reader_and_returns(tiny_folder: Path) -> None:
+    engine = Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.004, max_running_requests=4)
+    streams = [engine.stream("abc" * index, LONG) for index in range(1, 9)]
+    next(streams[0])
+    closing = [threading.Thread(target=engine.close) for _ in range(3)]
+    for thread in closing:
+        thread.start()
+    for thread in closing:
+        thread.join(30)
+        assert not thread.is_alive()
+    for stream in streams:
+        with pytest.raises(RequestAbortedError, match="closed"):
+            stream.read_output()
+    with pytest.raises(RequestAbortedError, match="closed"):
+        engine.stream("abc")

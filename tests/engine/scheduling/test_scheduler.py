@@ -1,8 +1,12 @@
 import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sureact.errors import OutOfMemoryError
+from sureact.engine import Engine
+from sureact.errors import OutOfMemoryError, PromptTooLongError
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.kv_cache.paged_cache import PagedCache
 from sureact.sampling_params import SamplingParams
@@ -139,3 +143,62 @@ def test_a_full_cache_hit_still_computes_the_last_token() -> None:
     bench.cache.commit(request.sequence, 6)
     assert shape(bench.step()) == [(5, 1, True)]
     assert request.num_cached_at_start == 5
+
+
+@pytest.fixture
+def crowded(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Engine, list[Request]]]:
+    """An engine with room for three blocks, and the requests that it preempted."""
+    with Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.0002) as engine:
+        scheduler: Any = engine._loop._scheduler  # pyright: ignore[reportPrivateUsage]
+        preempt, preempted = scheduler._preempt, list[Request]()
+
+        def remember(request: Request) -> None:
+            preempt(request)
+            preempted.append(request)
+
+        monkeypatch.setattr(scheduler, "_preempt", remember)
+        yield engine, preempted
+        assert (scheduler.num_running, scheduler.num_waiting) == (0, 0)
+        engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_request_that_fits_no_cache_is_refused_with_numbers(crowded: tuple[Engine, list[Request]]) -> None:
+    engine, _ = crowded
+    with pytest.raises(PromptTooLongError, match=r"300 tokens; this engine takes 384 including max_tokens=100"):
+        engine.generate("a" * 300, SamplingParams(max_tokens=100))
+    assert engine.generate("a" * 300, SamplingParams(max_tokens=9, ignore_eos=True)).finish_reason == "length"
+
+
+def test_what_is_preempted_after_accepted_guesses_goes_on_the_same(crowded: tuple[Engine, list[Request]]) -> None:
+    engine, preempted = crowded
+    params = SamplingParams(max_tokens=90, ignore_eos=True)
+    prompts = ["abcabcabc" * 10, "abababab" * 11, "xyxyzxyxyz" * 9, "0" * 90]
+    together = [output.token_ids for output in engine.generate(prompts, params)]
+    assert any(request.guesses.accepted for request in preempted)
+    assert together == [engine.generate(prompt, params).token_ids for prompt in prompts]
+
+
+def test_a_preempted_request_can_be_aborted(crowded: tuple[Engine, list[Request]]) -> None:
+    engine, preempted = crowded
+    params = SamplingParams(max_tokens=90, ignore_eos=True)
+    expected = engine.generate("a" * 100, params).token_ids
+    older, newer = engine.stream("a" * 100, params), engine.stream("b" * 100, params)
+    third = engine.stream("c" * 100, params)
+    while not preempted:
+        next(older)
+    request = preempted[0]
+    engine.loop.abort(request)
+    assert request.is_done
+    assert not engine.loop.holds(request)
+    assert older.read_output().token_ids[-5:] == expected[-5:]
+    reasons = sorted(stream.read_output().finish_reason for stream in (newer, third))
+    assert reasons == ["abort", "length"]
+
+
+def test_a_thousand_queued_requests_all_finish(tiny_engine: Engine) -> None:
+    params = SamplingParams(max_tokens=2, ignore_eos=True)
+    prompts = [tiny_engine.encode(f"prompt number {index % 50}") for index in range(1000)]
+    outputs = tiny_engine.generate(prompts, params)
+    expected = [tiny_engine.generate(prompt, params).token_ids for prompt in prompts[:50]]
+    assert [output.token_ids for output in outputs] == expected * 20
+    tiny_engine._cache.check()  # pyright: ignore[reportPrivateUsage]
