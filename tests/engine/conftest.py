@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,8 @@ class FiniteConstraint(Constraint, CompiledConstraint):
     offered: frozenset[bytes]
     valid: frozenset[bytes]
     vocabulary: Vocabulary | None = None
+    forces_text: bool = False
+    """Whether text is said to be forced where one way on is offered."""
 
     @cached_property
     def starts(self) -> frozenset[bytes]:
@@ -114,7 +116,7 @@ class FiniteConstraint(Constraint, CompiledConstraint):
         return repr((sorted(self.offered), sorted(self.valid)))
 
     def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
-        return FiniteConstraint(self.offered, self.valid, vocabulary)
+        return replace(self, vocabulary=vocabulary)
 
     def new_state(self) -> ConstraintState:
         assert self.vocabulary is not None
@@ -151,7 +153,13 @@ class FiniteState(ConstraintState):
         del self.accepted[len(self.accepted) - num_tokens :]
 
     def forced_tokens(self) -> list[int]:
-        return []
+        ahead = FiniteState(self.language, self.vocabulary, list(self.accepted), self.dead)
+        while self.language.forces_text and not ahead.is_terminated:
+            ways = [i for i, token in enumerate(self.vocabulary.token_bytes) if token and ahead._is_offered(token)]
+            if len(ways) != 1 or ahead.text in self.language.offered or not ahead.check_token(ways[0]):
+                break
+            ahead.accept_token(ways[0])
+        return ahead.accepted[len(self.accepted) :]
 
     def fork(self) -> ConstraintState:
         return FiniteState(self.language, self.vocabulary, list(self.accepted), set(self.dead))
@@ -189,7 +197,7 @@ FiniteConstraintMaker = Callable[..., FiniteConstraint]
 def finite_constraint() -> FiniteConstraintMaker:
     """Return a function that makes a constraint of offered and of valid texts; of valid ones alone, an exact one."""
 
-    def make(valid: set[bytes], offered: set[bytes] | None = None) -> FiniteConstraint:
-        return FiniteConstraint(frozenset((offered or set()) | valid), frozenset(valid))
+    def make(valid: set[bytes], offered: set[bytes] | None = None, *, forces_text: bool = False) -> FiniteConstraint:
+        return FiniteConstraint(frozenset((offered or set()) | valid), frozenset(valid), forces_text=forces_text)
 
     return make

@@ -343,7 +343,7 @@ def test_a_constraint_that_raises_ends_its_own_request_only(
     def broken(self: Any, *arguments: Any) -> Any:
         if len(self.accepted) > 20:
             raise RuntimeError(f"broken {verb}")
-        return method.fget(self) if isinstance(method, property) else method(self, *arguments)
+        return method.__get__(self) if isinstance(method, property) else method(self, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(state, verb, property(broken) if isinstance(method, property) else broken)
