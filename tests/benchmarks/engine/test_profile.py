@@ -14,11 +14,13 @@ def test_a_products_bytes_are_those_of_its_matrices() -> None:
 
     def step() -> None:
         torch.mm(x, weight).t()
+        torch.matmul(x[None], weight[None])
         torch.nn.functional.embedding(ids, table)
 
     ops = {op.op: op for op in profile_ops(step, step_us=1e6, repeats=3)}
     assert ops["aten::mm"].num_bytes == 4 * (4 * 256 + 256 * 512 + 4 * 512)
     assert ops["aten::mm"].calls == 1
+    assert ops["aten::bmm"].num_bytes == ops["aten::mm"].num_bytes, "matmul is made of it"
     assert ops["aten::t"].num_bytes == 0
     assert ops["aten::embedding"].num_bytes == ids.nbytes + 2 * 64 * 4, "of a table only the rows that are taken"
     assert sum(op.us for op in ops.values()) == pytest.approx(1e6)
