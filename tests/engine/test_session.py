@@ -6,11 +6,16 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+from tests.engine.session_machine import SessionMachine
 
 from sureact.constraints.choice import choice
 from sureact.constraints.constraint import Constraint
+from sureact.constraints.json_schema import json_schema
 from sureact.constraints.regex import regex
 from sureact.engine import Engine
 from sureact.errors import ConfigError, ConstraintError, PromptTooLongError, SessionError
@@ -124,8 +129,9 @@ def test_a_closed_session_says_so(tiny_engine: Engine) -> None:
     session = tiny_engine.session()
     session.close()
     session.close()
-    with pytest.raises(SessionError, match="closed"):
-        session.append("a")
+    for refused in (session.fork, session.generate, lambda: session.append("a"), lambda: session.truncate(0)):
+        with pytest.raises(SessionError, match="closed"):
+            refused()
 
 
 def test_truncating_beyond_the_end_is_refused(session: Session) -> None:
@@ -327,3 +333,52 @@ def test_a_session_whose_request_was_cancelled_elsewhere_waits_for_its_end(
     tiny_engine.loop.cancel(requests[0])
     session.append("more")
     assert requests[0].is_done
+
+
+@pytest.mark.parametrize(
+    ("max_examples", "num_steps"), [(20, 20), pytest.param(300, 40, marks=pytest.mark.slow)], ids=["short", "long"]
+)
+def test_whatever_happens_to_sessions_their_contexts_are_those_of_a_naive_engine(
+    tiny_folder: Path, tmp_path: Path, finite_constraint: Callable[..., Constraint], max_examples: int, num_steps: int
+) -> None:
+    digits = {"type": "integer", "minimum": 0, "maximum": 3}
+    call = {
+        "type": "object",
+        "properties": {"city": {"enum": ["Rome", "Oslo"]}, "day": digits},
+        "required": ["city", "day"],
+    }
+    words = {b"<<" + bytes([first, second]) + b">>" for first in b"abc" for second in b"abc"}
+    options: dict[str, Any] = {"quantization": "none", "dtype": "float32"}
+    # Five blocks of 128 tokens.
+    small = Engine(str(tiny_folder), **options, kv_cache_gb=0.00032)
+    naive = Engine(
+        str(tiny_folder),
+        **options,
+        kv_cache_gb=0.004,
+        max_draft_len=0,
+        prefix_cache=False,
+        max_model_len=small.context_len,
+    )
+    with small, naive:
+        machine = type(
+            "Machine",
+            (SessionMachine,),
+            {
+                "engine": small,
+                "naive": naive,
+                "folder": tmp_path,
+                "constraints": (
+                    choice(["search", "search_web", "finish"], delimiter="\n"),
+                    regex("Action: (ab|ba){2,9} End"),
+                    json_schema(call),
+                    json_schema({"type": "array", "items": digits, "uniqueItems": True, "minItems": 3, "maxItems": 4}),
+                    finite_constraint({b"<<ca>>", b"<<cb>>"}, words, forces_text=True),
+                    finite_constraint(set(), words, forces_text=True),
+                ),
+            },
+        )
+        run_state_machine_as_test(machine, settings=settings(max_examples=max_examples, stateful_step_count=num_steps))
+        stats = small.stats()
+        assert min(stats.num_evictions, stats.num_preemptions, stats.num_rollbacks) > 0
+        assert min(stats.forced_tokens, stats.accepted_draft_tokens) > 0
+        assert stats.kv_blocks_used == 0

@@ -87,7 +87,7 @@ class PagedModelRunner(ModelRunner):
 
     def write_blocks(self, blocks: Sequence[int], layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
         """Write what `read_blocks` returned into the first slots of `blocks`."""
-        index = torch.tensor(list(blocks), device=self._device)
+        index = torch.tensor(list(blocks), dtype=torch.long, device=self._device)
         for cache_pair, tensors in zip(self._storage.layers, layers, strict=True):
             for cache, tensor in zip(cache_pair, tensors, strict=True):
                 slots = (

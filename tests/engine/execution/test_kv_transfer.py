@@ -97,3 +97,11 @@ def test_a_runner_that_keeps_them_to_itself_says_so(tiny_engine: Engine, monkeyp
         with pytest.raises(SessionError, match="transformers"):
             read(tiny_engine, session)
         assert "transformers" in tiny_engine.write_kv(sequence_of(session), layers)
+
+
+def test_keys_and_values_of_no_token_are_read_and_written(tiny_engine: Engine) -> None:
+    with tiny_engine.session() as session:
+        session.append("not computed yet")
+        assert tiny_engine.write_kv(sequence_of(session), read(tiny_engine, session)) == ""
+        assert session.num_cached_tokens == 0
+        assert len(session.generate(FREE).token_ids) == 8
