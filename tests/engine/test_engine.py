@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from sureact.constraints.choice import choice
 from sureact.constraints.constraint import CompiledConstraint, Constraint, ConstraintState
 from sureact.engine import Engine
 from sureact.errors import ConfigError, OutOfMemoryError, PromptTooLongError, RequestAbortedError
@@ -87,11 +86,6 @@ def test_repetition_penalty_is_that_of_transformers(tiny_engine: Engine, tiny_fo
     assert list(ours.token_ids) == expected[0, len(prompt) :].tolist()
 
 
-def test_a_control_token_in_a_text_is_text_unless_asked_for(tiny_engine: Engine) -> None:
-    assert len(tiny_engine.encode("<|im_end|>")) == len("<|im_end|>")
-    assert len(tiny_engine.encode("<|im_end|>", parse_control_tokens=True)) == 1
-
-
 def test_a_stop_that_spells_a_control_token_matches_that_token(tiny_engine: Engine) -> None:
     (stop_id,) = tiny_engine.encode("<tool_call>", parse_control_tokens=True)
 
@@ -117,15 +111,6 @@ def test_ids_outside_the_vocabulary_are_refused_with_the_range(tiny_engine: Engi
 def test_a_prompt_longer_than_the_context_is_refused_with_numbers(tiny_engine: Engine) -> None:
     with pytest.raises(PromptTooLongError, match=r"1,020 tokens; this engine takes 1,024"):
         tiny_engine.generate("a" * 1020, FREE)
-
-
-@pytest.mark.parametrize("settings", [{"stop": "x"}, {"min_tokens": 2}, {"ignore_eos": True}])
-def test_settings_that_a_constraint_contradicts_are_refused_by_name(
-    tiny_engine: Engine, settings: dict[str, Any]
-) -> None:
-    params = SamplingParams(**settings)
-    with pytest.raises(ConfigError, match=next(iter(settings))):
-        tiny_engine.generate("a", params, choice(["x", "y"]))
 
 
 def test_the_cache_has_no_lost_block_after_errors(tiny_engine: Engine) -> None:
@@ -247,11 +232,6 @@ def test_text_that_utf8_cannot_spell_is_refused(tiny_engine: Engine) -> None:
         tiny_engine.generate("a\udc80b", FREE)
     with pytest.raises(ConfigError, match="surrogate"):
         SamplingParams(stop="\udc80")
-
-
-def test_a_stop_of_ids_outside_the_vocabulary_is_refused(tiny_engine: Engine) -> None:
-    with pytest.raises(ConfigError, match="99999 is not a token id"):
-        tiny_engine.generate("abc", SamplingParams(stop=[[99999]]))
 
 
 def test_what_a_failed_request_left_in_the_cache_does_not_reach_the_next(tiny_folder: Path) -> None:

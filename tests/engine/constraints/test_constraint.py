@@ -1,6 +1,7 @@
-"""The cases collected from public bug reports: every engine failed some of them."""
+"""What every constraint promises: public bug reports are judged right, and forced text leaves no choice."""
 
 import json
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -10,13 +11,17 @@ from typing import Any
 import pytest
 
 from sureact.constraints.choice import choice
-from sureact.constraints.constraint import Constraint
+from sureact.constraints.constraint import Constraint, ConstraintState
 from sureact.constraints.json_schema import json_schema
 from sureact.constraints.regex import regex
+from sureact.constraints.token_bitmask import allocate_token_bitmask
 from sureact.errors import ConfigError, ConstraintCompileError, UnsupportedSchemaError
+from sureact.tokens.vocabulary import Vocabulary
+from sureact_kernels.masked_argmax import allowed_ids
 
 Spells = Callable[[Constraint, str], bool]
 
+SCHEMAS = Path(__file__).parents[2] / "data" / "schemas"
 CASES_FILE = Path(__file__).parents[4] / "shared" / "data" / "constraint_cases.json"
 
 
@@ -69,3 +74,67 @@ def test_a_text_is_its_own_value_unless_a_constraint_says_otherwise() -> None:
             raise NotImplementedError
 
     assert Anything().parse("text") == "text"
+
+
+def forced_spans_of(constraint: Constraint, vocabulary: Vocabulary, seed: int, max_tokens: int) -> int:
+    """Write a random text; check each forced span on the way, and return how many tokens were forced."""
+    draw = random.Random(seed)
+    state = constraint.compile(vocabulary).new_state()
+    num_forced = 0
+    for _ in range(max_tokens):
+        allowed = allowed_tokens(state, vocabulary)
+        ahead = state.fork()
+        for token_id in state.forced_tokens():
+            assert allowed_tokens(ahead, vocabulary) == [token_id]
+            assert ahead.check_token(token_id)
+            ahead.accept_token(token_id)
+            num_forced += 1
+        draw.shuffle(allowed)
+        token_id = next((token_id for token_id in allowed if state.check_token(token_id)), None)
+        if token_id is None or token_id in vocabulary.eos_ids:
+            break
+        state.accept_token(token_id)
+        if state.is_terminated:
+            break
+    return num_forced
+
+
+def allowed_tokens(state: ConstraintState, vocabulary: Vocabulary) -> list[int]:
+    bitmask = allocate_token_bitmask(1, vocabulary.num_logits)
+    state.fill_bitmask(bitmask, 0)
+    return allowed_ids(bitmask[0]).tolist()
+
+
+def corpus_constraints() -> list[Constraint]:
+    schemas = [json.loads(path.read_text(encoding="utf-8"))["schema"] for path in sorted(SCHEMAS.glob("*.json"))]
+    return [
+        *(json_schema(schema, additional_properties="closed") for schema in schemas),
+        choice(["search", "search_web", "finish"], delimiter="\n"),
+        choice(["naïve “quote”"]),
+        regex(r"Thought: [a-c]{1,3} Action: (search|calculate) \[[0-9]{2}\] End"),
+    ]
+
+
+def check_corpus(vocabulary: Vocabulary, *, num_texts: int, max_tokens: int) -> None:
+    num_forced = 0
+    for constraint in corpus_constraints():
+        for seed in range(num_texts):
+            try:
+                num_forced += forced_spans_of(constraint, vocabulary, seed, max_tokens)
+            except (ConstraintCompileError, UnsupportedSchemaError):
+                break  # a schema that nothing satisfies
+    assert num_forced > 500
+
+
+def test_where_text_is_forced_the_mask_leaves_that_token_only(
+    vocabulary: Vocabulary, named_vocabulary: Vocabulary
+) -> None:
+    """So forced tokens need not be picked: the model could pick no other."""
+    check_corpus(named_vocabulary, num_texts=2, max_tokens=40)
+    check_corpus(vocabulary, num_texts=1, max_tokens=40)
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_where_text_is_forced_the_mask_of_a_real_vocabulary_leaves_that_token_only(real_vocabulary: Vocabulary) -> None:
+    check_corpus(real_vocabulary, num_texts=3, max_tokens=40)

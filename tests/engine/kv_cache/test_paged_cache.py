@@ -267,6 +267,25 @@ def test_unheld_blocks_and_idle_sequences_go_by_their_last_use() -> None:
     assert adopted(cache, list(range(5))).num_cached == 0
 
 
+def test_whoever_holds_the_target_of_a_failed_copy_loses_its_blocks_and_nobody_finds_them() -> None:
+    cache = PagedCache(10, block_size=4)
+    original = computed(cache, CachedSequence(list(range(6))))
+    fork = cache.fork(original)
+    fork.token_ids.append(50)
+    assert cache.reserve(fork, 7)
+    (copy,) = cache.take_copies()
+    second = cache.fork(fork)
+    cache.discard_copies([copy])
+    cache.check()
+    assert (fork.num_cached, second.num_cached, original.num_cached) == (0, 0, 6)
+    assert fork.block_table == second.block_table == []
+    cache.discard_copies([])
+    assert original.num_cached == 6
+    assert cache.reserve(fork, 7)
+    cache.commit(fork, 7)
+    cache.check()
+
+
 class ContentWithoutPrefixCache(CachedContent):
     has_prefix_cache = False
 
