@@ -15,7 +15,7 @@ from sureact.session import Session
 
 TEXTS = ("a", "abcabcabc", "Question: which of the two?\n", "0123456789" * 6, "xy" * 60, "abcabcabc" * 13)
 MAX_LEN = 330
-"""Tokens of a context; the cache has room for little more than one of them."""
+"""Tokens of a context that still grows; the cache has room for little more than one of them."""
 
 PARAMS = (
     SamplingParams(max_tokens=1, ignore_eos=True),
@@ -79,7 +79,11 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(sessions=st.lists(sessions, max_size=5, unique=True), asked=st.lists(asked, min_size=5, max_size=5))
     def generate_together(self, sessions: list[Session], asked: Sequence[tuple[SamplingParams, int | None]]) -> None:
         """Start all before any is read."""
-        ready = [(session, *self._resolved(ask)) for session, ask in zip(sessions, asked, strict=False) if len(session)]
+        ready = [
+            (session, *self._resolved(ask))
+            for session, ask in zip(sessions, asked, strict=False)
+            if 0 < len(session) < MAX_LEN
+        ]
         streams = [session.stream(params, constraint) for session, params, constraint in ready]
         for (session, params, constraint), stream in zip(ready, streams, strict=True):
             expected, self.contexts[session] = self._expected(self.contexts[session], params, constraint)
@@ -88,7 +92,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(session=sessions, num_deltas=st.integers(0, 6), beside=sessions)
     def cancel(self, session: Session, num_deltas: int, beside: Session) -> None:
         """What came until then stays."""
-        if not len(session) or not len(beside):
+        if not 0 < len(session) < MAX_LEN:
             return
         params = SamplingParams(max_tokens=40, ignore_eos=True)
         before = self.contexts[session]
