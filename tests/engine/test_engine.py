@@ -1,19 +1,23 @@
 """The engine's verbs, its errors, and that one bad request hurts only itself."""
 
+import asyncio
 import gc
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from sureact.async_engine import AsyncEngine
 from sureact.constraints.constraint import CompiledConstraint, Constraint, ConstraintState
 from sureact.engine import Engine
 from sureact.errors import ConfigError, OutOfMemoryError, PromptTooLongError, RequestAbortedError
 from sureact.execution.model_runner import PagedModelRunner
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.sampling_params import SamplingParams
+from sureact.tokens.chat_template import Message
 from sureact.tokens.vocabulary import Vocabulary
 
 FREE = SamplingParams(max_tokens=8, ignore_eos=True)
@@ -265,3 +269,21 @@ def test_prompts_of_a_list_may_be_ids_or_rendered(tiny_engine: Engine) -> None:
     assert [output.text for output in tiny_engine.generate([ids, ids], FREE)] == [expected] * 2
     with pytest.raises(ConfigError):
         tiny_engine.generate(["a", 1], FREE)  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+@pytest.mark.parametrize("salt", [3, b"x", ("a",), ["a"]])
+def test_a_cache_salt_that_is_no_text_is_refused_by_every_verb(tiny_engine: Engine, salt: Any) -> None:
+    messages: list[Message] = [{"role": "user", "content": "hi"}]
+    view = AsyncEngine.of(tiny_engine)
+    verbs: list[Callable[[], object]] = [
+        lambda: tiny_engine.generate("abc", FREE, cache_salt=salt),
+        lambda: tiny_engine.stream("abc", FREE, cache_salt=salt),
+        lambda: tiny_engine.chat(messages, FREE, cache_salt=salt),
+        lambda: tiny_engine.session(cache_salt=salt),
+        lambda: asyncio.run(view.generate("abc", FREE, cache_salt=salt)),
+        lambda: view.session(cache_salt=salt),
+    ]
+    for verb in verbs:
+        with pytest.raises(ConfigError, match="cache_salt is"):
+            verb()
+    assert tiny_engine.generate("abc", FREE, cache_salt="a").token_ids == tiny_engine.generate("abc", FREE).token_ids

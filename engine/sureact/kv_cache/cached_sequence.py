@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from sureact.errors import ConfigError
 from sureact.kv_cache.prefix_index import Prefix
 
 
@@ -28,6 +29,19 @@ class CachedSequence:
     branch: Prefix | None = field(default=None, repr=False)
     """The cache's own: after which prefix others may find the block begun but not full."""
 
+    def __post_init__(self) -> None:
+        """Refuse a salt that is no text: whatever asks for a context passes here.
+
+        Raises:
+            ConfigError: `cache_salt` is neither a text nor None.
+        """
+        _require_salt(self.cache_salt)
+
     def __len__(self) -> int:
         """Tokens, cached or not."""
         return len(self.token_ids)
+
+
+def _require_salt(salt: object) -> None:
+    if not isinstance(salt, str | None):
+        raise ConfigError(f"cache_salt is {salt!r}; it must be a text, or None.")

@@ -23,8 +23,10 @@ class Prefix:
     """
 
     parent: "Prefix | None" = field(repr=False)
-    label: tuple[int, ...] | str
-    """The tokens of the last block; or a salt, where those of that salt branch off."""
+    label: tuple[int, ...]
+    """The tokens of the last block; none where those of a salt branch off."""
+    salt: str | None = None
+    """Of those that branch off here; None after a block."""
     block: int | None = None
     """The block where the keys and values of the last block's tokens are found, while it is published."""
     children: dict["Prefix", None] = field(default_factory=dict["Prefix", None], repr=False)
@@ -33,13 +35,17 @@ class Prefix:
     """Sequences that begin their next block here."""
 
 
+_Edge = tuple[Prefix, tuple[int, ...], str | None]
+"""A parent and what leads on from it: the tokens of a block, or a salt."""
+
+
 class PrefixIndex:
     """The published blocks, and the begun blocks of live sequences."""
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self.root = Prefix(None, ())
         self._block_size = block_size
-        self._prefixes: WeakValueDictionary[tuple[Prefix, tuple[int, ...] | str], Prefix] = WeakValueDictionary()
+        self._prefixes: WeakValueDictionary[_Edge, Prefix] = WeakValueDictionary()
         self._published: list[Prefix | None] = [None] * num_blocks
         self._public = {self.root}
 
@@ -53,7 +59,7 @@ class PrefixIndex:
     def extended(self, prefix: Prefix, token_ids: tuple[int, ...], salt: str | None) -> Prefix:
         """Return the prefix of one block more. The salt enters where a sequence leaves the public prefixes."""
         if salt is not None and prefix in self._public:
-            public = self._prefixes.get((prefix, token_ids))
+            public = self._prefixes.get((prefix, token_ids, None))
             if public is not None and public in self._public:
                 return public
         return self._intern(self._branch(prefix, salt), token_ids)
@@ -147,16 +153,16 @@ class PrefixIndex:
             assert sequence in sequence.branch.tails, "a begun block cannot be found"
 
     def _branch(self, prefix: Prefix, salt: str | None) -> Prefix:
-        return self._intern(prefix, salt) if salt is not None and prefix in self._public else prefix
+        return self._intern(prefix, (), salt) if salt is not None and prefix in self._public else prefix
 
-    def _intern(self, parent: Prefix, label: tuple[int, ...] | str) -> Prefix:
-        prefix = self._prefixes.get((parent, label))
+    def _intern(self, parent: Prefix, label: tuple[int, ...], salt: str | None = None) -> Prefix:
+        prefix = self._prefixes.get((parent, label, salt))
         if prefix is None:
-            prefix = self._prefixes[parent, label] = Prefix(parent, label)
+            prefix = self._prefixes[parent, label, salt] = Prefix(parent, label, salt)
         return prefix
 
 
-def _num_common(first: Sequence[int | str], second: Sequence[int]) -> int:
+def _num_common(first: Sequence[int], second: Sequence[int]) -> int:
     """Return how many elements are equal from the start on."""
     num_common = 0
     for a, b in zip(first, second, strict=False):

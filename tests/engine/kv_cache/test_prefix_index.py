@@ -1,5 +1,6 @@
 import gc
 import sys
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,15 @@ def test_equal_prefixes_are_one_and_others_are_not() -> None:
     assert prefix_of(index, (1, 2), (3, 4)) is ab
     assert prefix_of(index, (3, 4), (3, 4)) is not ab
     assert prefix_of(index, (1, 2), (3, 5)) is not ab
+
+
+@pytest.mark.parametrize("salt", [(1, 2), (), "1"])
+def test_a_salt_is_never_taken_for_a_block_whatever_it_is(salt: Any) -> None:
+    index = PrefixIndex(4, block_size=2)
+    unsalted = prefix_of(index, (1, 2), (3, 4))
+    index.publish(unsalted, 3)
+    assert prefix_of(index, (3, 4), salt=salt) is not unsalted
+    assert index.longest_match(index.root, [3, 4], salt) == (-1, 0)
 
 
 def test_tokens_whose_hashes_collide_are_told_apart() -> None:
