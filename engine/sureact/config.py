@@ -16,6 +16,9 @@ BLOCK_SIZE = 128
 MAX_RUNNING_REQUESTS = 1024
 """Requests that one step can hold at most."""
 
+MAX_DRAFT_LEN = 32
+"""Tokens that one step can guess at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
@@ -54,7 +57,7 @@ class EngineConfig:
     """Tokens that one constrained request may take back where its text cannot go on; then it fails."""
     max_draft_len: int | None = None
     """Most tokens per request and step that are guessed from its own text and verified by the model; 0 turns guesses
-    and the skipping of forced text off. No value changes what is generated. None takes 3."""
+    and the skipping of forced text off, 32 is the most. No value changes what is generated. None takes 3."""
     prefix_cache: bool = True
     """Whether prompts that begin alike share the keys and values of their beginning."""
 
@@ -63,20 +66,17 @@ class EngineConfig:
         _require_choice("quantization", self.quantization, ("auto", *get_args(Quantization)))
         _require_choice("dtype", self.dtype, ("auto", *get_args(Dtype)))
         _require_choice("determinism", self.determinism, get_args(Determinism))
-        for name in ("max_model_len", "max_running_requests", "prefill_chunk_len", "num_threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} is {value}; it must be at least 1.")
-        for name in ("max_rollbacks", "max_draft_len"):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise ConfigError(f"{name} is {value}; it must be at least 0.")
-        if self.max_running_requests > MAX_RUNNING_REQUESTS:
-            raise ConfigError(
-                f"max_running_requests is {self.max_running_requests:,}; it must be at most {MAX_RUNNING_REQUESTS:,}."
-            )
-        if self.kv_cache_gb is not None and not 0 < self.kv_cache_gb < math.inf:
-            raise ConfigError(f"kv_cache_gb is {self.kv_cache_gb}; it must be above 0 and finite.")
+        for name in ("max_model_len", "prefill_chunk_len", "num_threads"):
+            if getattr(self, name) is not None:
+                _require_whole(name, getattr(self, name), least=1)
+        if self.max_draft_len is not None:
+            _require_whole("max_draft_len", self.max_draft_len, least=0, most=MAX_DRAFT_LEN)
+        _require_whole("max_running_requests", self.max_running_requests, least=1, most=MAX_RUNNING_REQUESTS)
+        _require_whole("max_rollbacks", self.max_rollbacks, least=0)
+        if self.kv_cache_gb is not None:
+            _require_size("kv_cache_gb", self.kv_cache_gb)
+        if type(self.prefix_cache) is not bool:
+            raise ConfigError(f"prefix_cache is {self.prefix_cache!r}; it must be True or False.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,3 +107,18 @@ class ResolvedConfig:
 def _require_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ConfigError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}.")
+
+
+def _require_whole(name: str, value: object, *, least: int, most: int | None = None) -> None:
+    """Refuse all but whole numbers of a range; a bool is no number."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"{name} is {value!r}; it must be a whole number.")
+    if value < least:
+        raise ConfigError(f"{name} is {value}; it must be at least {least}.")
+    if most is not None and value > most:
+        raise ConfigError(f"{name} is {value:,}; it must be at most {most:,}.")
+
+
+def _require_size(name: str, value: object) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise ConfigError(f"{name} is {value!r}; it must be a number above 0 and finite.")

@@ -3,11 +3,23 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import UnionType
 
 from sureact.errors import ConfigError
 
 Stop = str | int | Sequence[str | int | Sequence[int]]
 """One stop, or several: a text, a token id, or a sequence of token ids."""
+
+_STOP_FORMS = "a text, a token id, a sequence of token ids, or several of these"
+
+_TYPES: tuple[tuple[type | UnionType, str, tuple[str, ...]], ...] = (
+    (int, "a whole number", ("max_tokens", "min_tokens", "top_k", "n")),
+    (int | None, "a whole number, or None", ("seed", "logprobs")),
+    (int | float, "a number", ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty")),
+    (int | float | None, "a number, or None", ("repetition_penalty",)),
+    (bool, "True or False", ("include_stop", "ignore_eos")),
+)
+"""Of which type each parameter is, and how that is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +65,7 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         """Validate, and freeze `stop` into a tuple."""
+        self._require_types()
         _require(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
         _require(0 <= self.min_tokens <= self.max_tokens, "min_tokens", self.min_tokens, "between 0 and max_tokens")
         _require(
@@ -69,6 +82,13 @@ class SamplingParams:
         _require(self.n == 1 or self.temperature > 0, "n", self.n, "1 when temperature is 0: greedy has one answer")
         _require(self.logprobs is None or 0 <= self.logprobs <= 20, "logprobs", self.logprobs, "None or 0 to 20")
         object.__setattr__(self, "stop", _frozen_stops(self.stop))
+
+    def _require_types(self) -> None:
+        for kind, allowed, names in _TYPES:
+            for name in names:
+                value = getattr(self, name)
+                is_number = not isinstance(value, bool)
+                _require(isinstance(value, kind) and (is_number or kind is bool), name, value, allowed)
 
     @property
     def is_greedy(self) -> bool:
@@ -102,16 +122,21 @@ def has_surrogate(text: str) -> bool:
 
 def _frozen_stops(stop: Stop) -> tuple[str | tuple[int, ...], ...]:
     """Bring every way of writing stops into one: texts, and tuples of token ids."""
+    _require(_is_stop(stop) or isinstance(stop, Sequence), "stop", stop, _STOP_FORMS)
     items = (stop,) if isinstance(stop, (str, int)) else tuple(stop)
     frozen: list[str | tuple[int, ...]] = []
     for item in items:
-        if isinstance(item, str):
-            frozen.append(item)
-        elif isinstance(item, int):
-            frozen.append((item,))
-        else:
-            frozen.append(tuple(item))
+        _require(_is_stop(item), "stop", item, _STOP_FORMS)
         if isinstance(item, str):
             _require(not has_surrogate(item), "stop", item, "text that UTF-8 can spell, without lone surrogates")
+            frozen.append(item)
+        else:
+            frozen.append((item,) if isinstance(item, int) else tuple(item))
         _require(len(frozen[-1]) > 0, "stop", item, "texts or token-id sequences that are not empty")
     return tuple(frozen)
+
+
+def _is_stop(item: object) -> bool:
+    """Whether something is a text, a token id or a sequence of token ids."""
+    ids = item if isinstance(item, Sequence) and not isinstance(item, str) else (item,)
+    return isinstance(item, str) or all(isinstance(i, int) and not isinstance(i, bool) for i in ids)

@@ -7,6 +7,8 @@ import pytest
 from sureact.errors import ConfigError
 from sureact.sampling_params import SamplingParams
 
+WHOLE_NUMBERS = ("max_tokens", "min_tokens", "top_k", "n", "seed", "logprobs")
+
 
 def test_the_default_is_greedy_without_stops() -> None:
     params = SamplingParams()
@@ -60,6 +62,17 @@ def test_later_changes_to_the_given_stops_do_not_matter() -> None:
         ("n", 0),
         ("n", 2),
         ("logprobs", 21),
+        *((name, value) for name in WHOLE_NUMBERS for value in (2.5, 1.0, "3", True)),
+        *((name, value) for name in ("temperature", "top_p", "repetition_penalty") for value in ("1", True, [1])),
+        ("max_tokens", None),
+        ("top_p", None),
+        ("ignore_eos", "no"),
+        ("include_stop", 1),
+        ("stop", 1.5),
+        ("stop", None),
+        ("stop", [None]),
+        ("stop", [["a"]]),
+        ("stop", True),
         ("stop", ""),
         ("stop", [[]]),
     ],
