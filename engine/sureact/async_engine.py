@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, overload
 
 from sureact.async_session import AsyncSession
 from sureact.async_stream import AsyncDeltaStream, Attach
+from sureact.async_workers import AsyncWorkers
 from sureact.config import Determinism
 from sureact.engine import Engine, Prompts, is_list_of_prompts
 from sureact.errors import ConfigError
@@ -54,6 +55,7 @@ class AsyncEngine:
         """
         self._engine = Engine(model, **options)
         self._owns_engine = True
+        self._workers = AsyncWorkers()
 
     @classmethod
     def of(cls, engine: Engine) -> Self:
@@ -61,6 +63,7 @@ class AsyncEngine:
         view = cls.__new__(cls)
         view._engine = engine
         view._owns_engine = False
+        view._workers = AsyncWorkers()
         return view
 
     @property
@@ -123,7 +126,7 @@ class AsyncEngine:
             token_ids = self._engine.encode_prompt(prompt, parse_control_tokens)
             self._submit(token_ids, params, constraint, cache_salt, 0, attach)
 
-        return AsyncDeltaStream(self._engine, submit)
+        return AsyncDeltaStream(self._engine, self._workers, submit)
 
     async def chat(
         self,
@@ -139,7 +142,7 @@ class AsyncEngine:
 
     def session(self, *, cache_salt: str | None = None) -> AsyncSession:
         """Open an empty session."""
-        return AsyncSession(self._engine, self._engine.session(cache_salt=cache_salt))
+        return AsyncSession(self._engine, self._engine.session(cache_salt=cache_salt), self._workers)
 
     def stats(self) -> EngineStats:
         """What the engine did since it started."""
@@ -147,8 +150,11 @@ class AsyncEngine:
 
     async def close(self) -> None:
         """End all requests and give the memory back. An engine that was given to `of` stays open."""
-        if self._owns_engine:
-            await asyncio.to_thread(self._engine.close)
+        try:
+            if self._owns_engine:
+                await self._workers.run(self._engine.close)
+        finally:
+            self._workers.close()
 
     async def __aenter__(self) -> Self:
         """Enter an `async with` block that closes the engine."""
@@ -164,7 +170,7 @@ class AsyncEngine:
         def encode() -> list[list[int]]:
             return [self._engine.encode_prompt(prompt, parse_control_tokens) for prompt in prompts]
 
-        return await asyncio.to_thread(encode)
+        return await self._workers.run(encode)
 
     async def _generate_all(
         self, prompts: list[list[int]], params: SamplingParams | None, constraint: object, cache_salt: str | None
@@ -172,7 +178,11 @@ class AsyncEngine:
         """Start every completion of every prompt, and collect them in order; the first that fails ends the others."""
         num_completions = params.n if params is not None else 1
         streams = [
-            AsyncDeltaStream(self._engine, partial(self._submit, token_ids, params, constraint, cache_salt, index))
+            AsyncDeltaStream(
+                self._engine,
+                self._workers,
+                partial(self._submit, token_ids, params, constraint, cache_salt, index),
+            )
             for token_ids in prompts
             for index in range(num_completions)
         ]

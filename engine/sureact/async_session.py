@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from os import PathLike
@@ -13,6 +12,7 @@ from sureact.async_stream import AsyncDeltaStream
 from sureact.tokens.chat_template import PromptText
 
 if TYPE_CHECKING:
+    from sureact.async_workers import AsyncWorkers
     from sureact.engine import Engine
     from sureact.outputs import StepOutput
     from sureact.sampling_params import SamplingParams
@@ -25,9 +25,10 @@ class AsyncSession:
     One generation at a time; what follows a cancelled one waits until the engine has let go of it.
     """
 
-    def __init__(self, engine: Engine, session: Session) -> None:
+    def __init__(self, engine: Engine, session: Session, workers: AsyncWorkers) -> None:
         self._engine = engine
         self._session = session
+        self._workers = workers
 
     @property
     def token_ids(self) -> list[int]:
@@ -45,7 +46,7 @@ class AsyncSession:
 
     async def append(self, text: str | Sequence[int] | PromptText, *, parse_control_tokens: bool = False) -> int:
         """Add to the end of the context and return the number of tokens added; nothing is computed yet."""
-        return await asyncio.to_thread(self._session.append, text, parse_control_tokens=parse_control_tokens)
+        return await self._workers.run(self._session.append, text, parse_control_tokens=parse_control_tokens)
 
     async def generate(self, params: SamplingParams | None = None, constraint: object = None) -> StepOutput:
         """Generate from the end of the context and keep what was generated in it."""
@@ -53,27 +54,27 @@ class AsyncSession:
 
     def stream(self, params: SamplingParams | None = None, constraint: object = None) -> AsyncDeltaStream:
         """Like `generate`, piece by piece. Closing the stream cancels; what was generated stays in the context."""
-        return AsyncDeltaStream(self._engine, partial(self._session.submit, params, constraint))
+        return AsyncDeltaStream(self._engine, self._workers, partial(self._session.submit, params, constraint))
 
     async def fork(self) -> AsyncSession:
         """Return a session with the same context that goes its own way."""
-        return AsyncSession(self._engine, await asyncio.to_thread(self._session.fork))
+        return AsyncSession(self._engine, await self._workers.run(self._session.fork), self._workers)
 
     async def truncate(self, num_tokens: int) -> None:
         """Keep the first `num_tokens` tokens."""
-        await asyncio.to_thread(self._session.truncate, num_tokens)
+        await self._workers.run(self._session.truncate, num_tokens)
 
     async def save(self, path: str | PathLike[str], *, with_kv: bool = False) -> None:
         """Write the context to a file."""
-        await asyncio.to_thread(self._session.save, path, with_kv=with_kv)
+        await self._workers.run(self._session.save, path, with_kv=with_kv)
 
     async def load(self, path: str | PathLike[str]) -> int:
         """Read a context that `save` wrote into this empty session; return how many tokens need not be computed."""
-        return await asyncio.to_thread(self._session.load, path)
+        return await self._workers.run(self._session.load, path)
 
     async def close(self) -> None:
         """Cancel what runs and give the memory back."""
-        await asyncio.to_thread(self._session.close)
+        await self._workers.run(self._session.close)
 
     async def __aenter__(self) -> Self:
         """Enter an `async with` block that closes the session."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -12,12 +13,16 @@ from sureact.errors import RequestAbortedError
 from sureact.stream import judged_output
 
 if TYPE_CHECKING:
+    from sureact.async_workers import AsyncWorkers
     from sureact.engine import Engine
     from sureact.outputs import StepOutput, StreamDelta
     from sureact.scheduling.request import Request
 
 Attach = Callable[["Request"], None]
-"""Called with a request before it is submitted, so that its reader gets its deltas and can cancel it."""
+"""Called with a request before it is submitted, so that its reader gets its deltas and can cancel it.
+
+It raises `RequestAbortedError` if the reader has left, so that a request that nobody wants is not begun.
+"""
 
 
 class AsyncDeltaStream(AsyncIterator["StreamDelta"]):
@@ -26,15 +31,17 @@ class AsyncDeltaStream(AsyncIterator["StreamDelta"]):
     The request starts when the stream is first read or entered; what is wrong with it is raised there.
     """
 
-    def __init__(self, engine: Engine, submit: Callable[[Attach], object]) -> None:
+    def __init__(self, engine: Engine, workers: AsyncWorkers, submit: Callable[[Attach], object]) -> None:
         """Prepare a stream.
 
         Args:
             engine: runs the request.
+            workers: make it, and judge its text.
             submit: makes the request, attaches it to this stream, and submits it; called once, on a worker thread,
                 since tokenizing and compiling may take seconds.
         """
         self._engine = engine
+        self._workers = workers
         self._submit = submit
         self._mailbox: _Mailbox | None = None
         self._request: Request | None = None
@@ -43,24 +50,23 @@ class AsyncDeltaStream(AsyncIterator["StreamDelta"]):
     def start(self) -> None:
         """Start the request, if that was not done, without waiting."""
         if self._mailbox is None:
-            loop = asyncio.get_running_loop()
-            self._mailbox = _Mailbox(loop)
-            loop.run_in_executor(None, self._submit_to, self._mailbox)
+            self._mailbox = _Mailbox(asyncio.get_running_loop())
+            self._workers.start(self._submit_to, self._mailbox)
 
     def cancel(self) -> None:
         """End the request without waiting; its memory is free after the step that runs now.
 
-        What was generated stays in a session's context.
+        One that was not submitted yet is never begun. What was generated stays in a session's context.
         """
         self._is_closed = True
         if self._request is not None:
-            self._engine.loop.cancel(self._request)
+            self._request.is_abort_wanted = True
 
     async def aclose(self) -> None:
-        """Cancel the request if it still runs, and wait until its memory is free."""
+        """Cancel the request if it is being made or runs, and wait until its memory is free."""
         self.cancel()
-        if self._request is not None:
-            await asyncio.to_thread(self._engine.loop.abort, self._request)
+        if self._mailbox is not None:
+            await asyncio.shield(asyncio.wrap_future(self._mailbox.end))
 
     async def read_output(self) -> StepOutput:
         """Read to the end and return the output, with the value that a constrained text stands for.
@@ -76,7 +82,7 @@ class AsyncDeltaStream(AsyncIterator["StreamDelta"]):
             raise RequestAbortedError("The stream was closed before its text ended.")
         if self._request.judge is None:
             return output
-        return await asyncio.to_thread(judged_output, self._engine.loop, self._request, output)
+        return await self._workers.run(judged_output, self._engine.loop, self._request, output)
 
     def __aiter__(self) -> Self:
         """Return the stream itself."""
@@ -115,7 +121,7 @@ class AsyncDeltaStream(AsyncIterator["StreamDelta"]):
         await self.aclose()
 
     def __del__(self) -> None:
-        """Cancel a request that nobody will read."""
+        """Cancel a request that nobody will read; the garbage collector may run this wherever a lock is held."""
         if not self._is_closed:
             self.cancel()
 
@@ -123,13 +129,17 @@ class AsyncDeltaStream(AsyncIterator["StreamDelta"]):
         def attach(request: Request) -> None:
             request.deliver = mailbox.deliver
             self._request = request
-            if self._is_closed:  # the reader left while the request was made; who leaves later finds it here
-                self.cancel()
+            self._require_open()  # who leaves later finds the request here
 
         try:
+            self._require_open()
             self._submit(attach)
-        except Exception as error:  # whatever it is, its reader waits for it on another thread
+        except BaseException as error:  # whatever it is, its reader waits for it on another thread
             mailbox.deliver(error)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise RequestAbortedError("The stream was closed before its request began.")
 
 
 class _Mailbox:
@@ -137,9 +147,14 @@ class _Mailbox:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.deltas: asyncio.Queue[StreamDelta | BaseException] = asyncio.Queue()
+        # Done once the request has ended; who waits for it may do so on another event loop.
+        self.end: Future[None] = Future()
         self._loop = loop
 
     def deliver(self, delta: StreamDelta | BaseException) -> None:
         """Hand over a delta or an error; neither blocks nor raises."""
         with suppress(RuntimeError):  # the event loop is closed, so nobody reads
             self._loop.call_soon_threadsafe(self.deltas.put_nowait, delta)
+        is_last = isinstance(delta, BaseException) or delta.output is not None
+        if is_last and not self.end.done():
+            self.end.set_result(None)

@@ -1,8 +1,10 @@
 """Many tasks on one engine: the tokens of each alone, errors where they belong, and memory back when they leave."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -218,6 +220,43 @@ def test_a_task_cancelled_while_its_constraint_compiles_never_runs(view: AsyncEn
             await task
         await asyncio.sleep(0.3)
         assert await blocks_when_idle(view) <= used
+
+    asyncio.run(main())
+
+
+def test_a_user_who_keeps_the_event_loops_threads_busy_delays_nothing(view: AsyncEngine) -> None:
+    done = threading.Event()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        tool = loop.run_in_executor(None, done.wait, 20)
+        async with asyncio.timeout(10):
+            await view.chat([{"role": "user", "content": "hi"}], FREE)
+            output = await view.generate("abc", SamplingParams(max_tokens=20), choice(["left", "right"]))
+            assert output.completions[0].value == output.text
+            async with view.session() as session, view.stream("abc", LONG) as stream:
+                await session.append("abc")
+                await session.generate(FREE)
+                await anext(stream)
+        assert not tool.done()
+        done.set()
+        await tool
+
+    asyncio.run(main())
+
+
+def test_closing_ends_the_threads_of_an_engine_and_of_a_view(tiny_engine: Engine, tiny_folder: Path) -> None:
+    def workers() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name.startswith("sureact-async")}
+
+    async def main() -> None:
+        before = workers()
+        engine = AsyncEngine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.0079)
+        async with engine, AsyncEngine.of(tiny_engine) as view:
+            await asyncio.gather(engine.generate("abc", FREE), view.generate("abc", FREE))
+            assert len(workers() - before) >= 2
+        await until(lambda: workers() <= before)
 
     asyncio.run(main())
 

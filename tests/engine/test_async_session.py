@@ -1,14 +1,19 @@
 """A session on an event loop keeps its context over turns, forks, cancellations and files."""
 
 import asyncio
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from sureact.async_engine import AsyncEngine
+from sureact.constraints.constraint import CompiledConstraint, Constraint
+from sureact.constraints.regex import regex
 from sureact.engine import Engine
 from sureact.errors import ConfigError, SessionError
 from sureact.sampling_params import SamplingParams
+from sureact.tokens.vocabulary import Vocabulary
 
 FREE = SamplingParams(max_tokens=8, ignore_eos=True)
 LONG = SamplingParams(max_tokens=800, ignore_eos=True)
@@ -17,6 +22,26 @@ LONG = SamplingParams(max_tokens=800, ignore_eos=True)
 @pytest.fixture
 def view(tiny_engine: Engine) -> AsyncEngine:
     return AsyncEngine.of(tiny_engine)
+
+
+@dataclass(frozen=True)
+class HeldConstraint(Constraint):
+    """Forces text, and compiles for as long as a test wants."""
+
+    is_compiling: threading.Event = field(default_factory=threading.Event)
+    may_end: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def cache_key(self) -> str:
+        return f"held {id(self)}"
+
+    def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
+        self.is_compiling.set()
+        self.may_end.wait(20)
+        return regex("forced[0-9]{9}").compile(vocabulary)
+
+    def parse(self, text: str) -> object:
+        return text
 
 
 def test_turns_give_what_a_session_gives(tiny_engine: Engine, view: AsyncEngine) -> None:
@@ -53,6 +78,57 @@ def test_a_cancelled_generation_leaves_a_session_that_goes_on_at_once(view: Asyn
                 await session.append("\nmore")
                 await session.truncate(3)
             assert (await session.generate(FREE)).usage.prompt_tokens == 3
+
+    asyncio.run(main())
+
+
+def test_a_generation_cancelled_while_it_is_made_never_changes_the_context(view: AsyncEngine) -> None:
+    async def main() -> None:
+        held = HeldConstraint()
+        async with view.session() as session:
+            await session.append("abc")
+            prompt = session.token_ids
+            task = asyncio.create_task(session.generate(SamplingParams(max_tokens=30), held))
+            await asyncio.to_thread(held.is_compiling.wait, 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            appending = asyncio.create_task(session.append([11, 12]))
+            held.may_end.set()
+            assert await appending == 2
+            assert session.token_ids == [*prompt, 11, 12]
+            assert (await session.generate(FREE)).usage.prompt_tokens == len(prompt) + 2
+
+    asyncio.run(main())
+
+
+def test_closing_a_stream_while_its_request_is_made_waits_and_leaves_the_context(view: AsyncEngine) -> None:
+    async def main() -> None:
+        held = HeldConstraint()
+        async with view.session() as session:
+            await session.append("abc")
+            prompt = session.token_ids
+            stream = session.stream(SamplingParams(max_tokens=30), held)
+            stream.start()
+            await asyncio.to_thread(held.is_compiling.wait, 20)
+            closing = asyncio.create_task(stream.aclose())
+            done, _ = await asyncio.wait([closing], timeout=0.1)
+            assert not done
+            held.may_end.set()
+            await closing
+            assert session.token_ids == prompt
+            await session.append([11, 12])
+            assert session.token_ids == [*prompt, 11, 12]
+
+    asyncio.run(main())
+
+
+def test_a_session_may_be_closed_after_its_engine(tiny_folder: Path) -> None:
+    async def main() -> None:
+        async with AsyncEngine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.0079) as engine:
+            session = engine.session()
+            await session.append("abc")
+        await session.close()
 
     asyncio.run(main())
 

@@ -1,14 +1,20 @@
 """A stream on an event loop ends its request however it is left."""
 
 import asyncio
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import pytest
 
 from sureact.async_engine import AsyncEngine
+from sureact.async_stream import AsyncDeltaStream
+from sureact.constraints.constraint import CompiledConstraint, Constraint
 from sureact.engine import Engine
 from sureact.errors import PromptTooLongError, RequestAbortedError
 from sureact.sampling_params import SamplingParams
+from sureact.tokens.vocabulary import Vocabulary
 
 LONG = SamplingParams(max_tokens=800, ignore_eos=True)
 
@@ -27,6 +33,24 @@ async def until(is_true: Callable[[], bool]) -> None:
 async def blocks_when_idle(view: AsyncEngine) -> int:
     await until(lambda: view.stats().num_running == view.stats().num_waiting == 0)
     return view.stats().kv_blocks_used
+
+
+@contextmanager
+def lock_held_elsewhere(engine: Engine) -> Generator[None]:
+    """Let another thread hold the engine's lock, for a second at most."""
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with engine.loop.lock:
+            is_held.set()
+            may_end.wait(1)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    is_held.wait()
+    yield
+    may_end.set()
+    thread.join()
 
 
 def test_leaving_the_block_frees_the_memory_before_it_goes_on(view: AsyncEngine) -> None:
@@ -58,6 +82,54 @@ def test_a_stream_that_was_never_read_starts_nothing(view: AsyncEngine) -> None:
     asyncio.run(stream.aclose())
     del stream
     assert view.stats().num_requests == num_requests
+
+
+def test_neither_cancelling_nor_forgetting_a_stream_waits_for_the_engine(view: AsyncEngine) -> None:
+    async def main() -> None:
+        used = await blocks_when_idle(view)
+        cancelled, forgotten = view.stream("abc", LONG), view.stream("abc", LONG)
+        await asyncio.gather(anext(cancelled), anext(forgotten))
+        with lock_held_elsewhere(view.engine):
+            start = time.perf_counter()
+            cancelled.cancel()
+            del forgotten
+            assert time.perf_counter() - start < 0.5
+        assert await blocks_when_idle(view) <= used
+
+    asyncio.run(main())
+
+
+def test_closing_waits_on_the_event_loop_of_another_too(view: AsyncEngine) -> None:
+    async def start() -> AsyncDeltaStream:
+        stream = view.stream("abc", LONG)
+        await anext(stream)
+        return stream
+
+    used = asyncio.run(blocks_when_idle(view))
+    asyncio.run(asyncio.wait_for(asyncio.run(start()).aclose(), 20))
+    assert view.stats().kv_blocks_used <= used
+
+
+def test_a_panic_while_a_request_is_made_reaches_its_reader(view: AsyncEngine) -> None:
+    class PanicError(BaseException):
+        pass
+
+    class Panicking(Constraint):
+        @property
+        def cache_key(self) -> str:
+            return "panicking"
+
+        def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
+            raise PanicError
+
+        def parse(self, text: str) -> object:
+            return text
+
+    async def main() -> None:
+        with pytest.raises(PanicError):
+            await asyncio.wait_for(anext(view.stream("abc", SamplingParams(max_tokens=3), Panicking())), 20)
+
+    asyncio.run(main())
 
 
 def test_closing_twice_is_closing_once(view: AsyncEngine) -> None:
