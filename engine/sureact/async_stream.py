@@ -50,8 +50,9 @@ class AsyncDeltaStream(AsyncIterator["StreamDelta"]):
     def start(self) -> None:
         """Start the request, if that was not done, without waiting."""
         if self._mailbox is None:
-            self._mailbox = _Mailbox(asyncio.get_running_loop())
-            self._workers.start(self._submit_to, self._mailbox)
+            mailbox = _Mailbox(asyncio.get_running_loop())
+            self._workers.start(self._submit_to, mailbox)
+            self._mailbox = mailbox
 
     def cancel(self) -> None:
         """End the request without waiting; its memory is free after the step that runs now.
