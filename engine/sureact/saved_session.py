@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 from sureact.errors import SessionError
 
@@ -70,14 +71,15 @@ def write_session(
     """Write a session; the file appears when it is whole, in place of an earlier one.
 
     Raises:
-        SessionError: the file cannot be written.
+        SessionError: `path` names no file, or the file cannot be written.
     """
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    target = Path(path)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
+    target = _file_path(path)
+    # Other processes and threads may save to the same path at the same time.
+    unfinished = target.with_name(f".{target.name}.{uuid4().hex}.unfinished")
     tensors = {_TOKEN_IDS: torch.tensor(list(token_ids), dtype=torch.int64)}
     for index, (keys, values) in enumerate(layers):
         tensors |= {_keys_name(index): keys.contiguous(), _values_name(index): values.contiguous()}
@@ -96,15 +98,17 @@ def read_session(path: str | os.PathLike[str], origin: SessionOrigin) -> SavedSe
     """Read a session for an engine described by `origin`.
 
     Raises:
-        SessionError: the file cannot be read, is damaged, is not a session, or belongs to another model.
+        SessionError: `path` names no file, or the file cannot be read, is damaged, is not a session, or belongs to
+            another model.
     """
     from safetensors import SafetensorError, safe_open
 
-    target = Path(path)
+    target = _file_path(path)
     try:
         with safe_open(target, framework="pt", device="cpu") as file:
             metadata = _metadata(file, target)
             _check_model(metadata, origin, target)
+            _check_tensors(file, target, metadata["num_layers"])
             token_ids = _token_ids(file, target)
             has_layers = metadata["num_layers"] > 0
             reason = _differing_settings(metadata, origin) if has_layers else ""
@@ -114,6 +118,12 @@ def read_session(path: str | os.PathLike[str], origin: SessionOrigin) -> SavedSe
             f"{target} cannot be read as a session ({error}). Session files are safetensors, written by Session.save."
         ) from error
     return SavedSession(token_ids, layers, reason)
+
+
+def _file_path(path: object) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or not (target := Path(cast("str", path))).name:
+        raise SessionError(f"The path of a session is {path!r}; it must name a file.")
+    return target
 
 
 def _keys_name(layer: int) -> str:
@@ -142,6 +152,8 @@ def _metadata(file: safe_open, path: Path) -> dict[str, Any]:
     for name, kind in types.items():
         if type(metadata.get(name)) is not kind:
             raise _damaged(path, f"{name} is {metadata.get(name)!r}")
+    if not all(isinstance(value, str) for value in metadata["kv_settings"].values()):
+        raise _damaged(path, f"kv_settings is {metadata['kv_settings']!r}")
     return metadata
 
 
@@ -161,11 +173,20 @@ def _differing_settings(metadata: dict[str, Any], origin: SessionOrigin) -> str:
     return ", ".join(f"{name} was {saved.get(name)}, is {origin.kv_settings.get(name)}" for name in differing)
 
 
+def _check_tensors(file: safe_open, path: Path, num_layers: int) -> None:
+    names = set(file.keys())
+    # Counted first: a damaged number may be too large to list the names that it stands for.
+    if len(names) != 1 + 2 * num_layers:
+        raise _damaged(path, f"num_layers is {num_layers}, which does not go with {len(names)} tensors")
+    layers = range(num_layers)
+    missing = {_TOKEN_IDS, *map(_keys_name, layers), *map(_values_name, layers)} - names
+    if missing:
+        raise _damaged(path, f"it has no {min(missing)}")
+
+
 def _token_ids(file: safe_open, path: Path) -> list[int]:
     import torch
 
-    if _TOKEN_IDS not in file.keys():  # noqa: SIM118  it has no __contains__
-        raise _damaged(path, f"it has no {_TOKEN_IDS}")
     tensor = file.get_tensor(_TOKEN_IDS)
     if tensor.dtype != torch.int64 or tensor.dim() != 1:
         raise _damaged(path, f"{_TOKEN_IDS} are {tensor.dtype} of shape {tuple(tensor.shape)}")
@@ -173,11 +194,7 @@ def _token_ids(file: safe_open, path: Path) -> list[int]:
 
 
 def _layers(file: safe_open, path: Path, num_layers: int, num_tokens: int) -> list[LayerKV]:
-    names = [(_keys_name(index), _values_name(index)) for index in range(num_layers)]
-    missing = {name for pair in names for name in pair} - set(file.keys())
-    if missing:
-        raise _damaged(path, f"it has no {min(missing)}")
-    layers = [(file.get_tensor(keys), file.get_tensor(values)) for keys, values in names]
+    layers = [(file.get_tensor(_keys_name(i)), file.get_tensor(_values_name(i))) for i in range(num_layers)]
     first = layers[0][0]
     tensors = [tensor for pair in layers for tensor in pair]
     if first.dim() != 3 or len(first) > num_tokens or any(tensor.shape != first.shape for tensor in tensors):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from sureact.errors import ConfigError, PromptTooLongError, SessionError
 from sureact.outputs import StepOutput
-from sureact.saved_session import read_session, write_session
+from sureact.saved_session import SavedSession, read_session, write_session
 from sureact.stream import DeltaStream
 from sureact.tokens.chat_template import PromptText
 
@@ -127,12 +127,15 @@ class Session:
         """Keep the first `num_tokens` tokens.
 
         Raises:
-            ConfigError: `num_tokens` is negative or more than there are.
+            ConfigError: `num_tokens` is no whole number, negative or more than there are.
         """
         with self._lock:
             self._require_idle()
-            if not 0 <= num_tokens <= len(self._sequence):
-                raise ConfigError(f"num_tokens is {num_tokens}; the session holds {len(self._sequence)} tokens.")
+            held = len(self._sequence)
+            if type(num_tokens) is not int or not 0 <= num_tokens <= held:
+                raise ConfigError(
+                    f"num_tokens is {num_tokens!r}; the session holds {held} tokens. Give a whole number up to that."
+                )
             self._engine.truncate_sequence(self._sequence, num_tokens)
 
     def save(self, path: str | os.PathLike[str], *, with_kv: bool = False) -> None:
@@ -176,8 +179,7 @@ class Session:
                     "Truncate it to 0 tokens, or open a new one with Engine.session()."
                 )
             saved = read_session(path, self._engine.session_origin)
-            self._extend(self._engine.encode(saved.token_ids))
-            reason = self._engine.write_kv(self._sequence, saved.layers) if saved.layers else saved.reason
+            reason = self._take_over(saved)
             num_cached = self.num_cached_tokens
         if reason:
             _logger.warning(
@@ -210,6 +212,17 @@ class Session:
                 "least one to generate. Truncate the session, or start the engine with a larger max_model_len."
             )
         self._sequence.token_ids += token_ids
+
+    def _take_over(self, saved: SavedSession) -> str:
+        """Fill the empty session, or leave it empty; return why saved keys and values cannot be used."""
+        try:
+            self._extend(self._engine.encode(saved.token_ids))
+            return self._engine.write_kv(self._sequence, saved.layers) if saved.layers else saved.reason
+        except ConfigError as error:
+            raise SessionError(f"The session file is damaged: {error} Save the session again.") from error
+        except BaseException:
+            self._engine.truncate_sequence(self._sequence, 0)
+            raise
 
     def _new_request(self, params: SamplingParams | None, constraint: object) -> Request:
         if params is not None and params.n != 1:

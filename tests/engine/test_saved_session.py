@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,12 @@ def test_other_safetensors_are_no_session(tmp_path: Path) -> None:
         described(fingerprint=None),
         described(num_layers="2"),
         described(num_layers=3),
+        described(num_layers=1),
+        described(num_layers=0),
+        described(num_layers=-1),
+        described(num_layers=10**12),
+        having("layers.2.keys", torch.ones(3, 2, 4)),
+        described(kv_settings={"torch": [1]}),
         described(kv_settings=[]),
     ],
 )
@@ -166,3 +173,22 @@ def test_an_engine_says_what_its_keys_and_values_depend_on(tiny_engine: Engine) 
     assert origin.model_name == tiny_engine.name
     assert origin.kv_settings.keys() == {"sureact", "torch", "cpu", "device", "quantization", "dtype", "determinism"}
     assert origin.kv_settings["dtype"] == "float32"
+
+
+@pytest.mark.parametrize("path", ["", ".", "/", None, 3])
+def test_a_path_that_names_no_file_is_refused(path: Any) -> None:
+    with pytest.raises(SessionError, match="it must name a file"):
+        write_session(path, ORIGIN, [1], [])
+    with pytest.raises(SessionError, match="it must name a file"):
+        read_session(path, ORIGIN)
+
+
+def test_threads_that_save_to_one_path_leave_one_whole_session(saved: Path) -> None:
+    def save(token_id: int) -> None:
+        for _ in range(10):
+            write_session(saved, ORIGIN, [token_id], LAYERS[:0])
+            assert len(read_session(saved, ORIGIN).token_ids) == 1
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(save, range(4)))
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]

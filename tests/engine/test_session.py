@@ -19,7 +19,9 @@ from sureact.constraints.json_schema import json_schema
 from sureact.constraints.regex import regex
 from sureact.engine import Engine
 from sureact.errors import ConfigError, ConstraintError, PromptTooLongError, SessionError
+from sureact.execution.model_runner import PagedModelRunner
 from sureact.sampling_params import SamplingParams
+from sureact.saved_session import write_session
 from sureact.scheduling.request import Request
 from sureact.session import Session
 
@@ -140,6 +142,14 @@ def test_truncating_beyond_the_end_is_refused(session: Session) -> None:
         session.truncate(4)
 
 
+@pytest.mark.parametrize("num_tokens", [1.5, "1", True, None])
+def test_truncating_to_what_is_no_whole_number_is_refused(session: Session, num_tokens: Any) -> None:
+    session.append("abc")
+    with pytest.raises(ConfigError, match=r"num_tokens is .*; the session holds 3 tokens\. Give a whole number up to that"):
+        session.truncate(num_tokens)
+    assert len(session) == 3
+
+
 def test_closing_a_session_that_generates_cancels_it_and_hurts_nobody_else(tiny_engine: Engine) -> None:
     expected = tiny_engine.generate("abc", SamplingParams(max_tokens=60, ignore_eos=True)).token_ids
     session = tiny_engine.session()
@@ -252,6 +262,40 @@ def test_a_saved_session_goes_on_in_another_engine_as_it_would_have_here(
         assert output.token_ids == expected.token_ids
         assert output.usage.cached_tokens == (num_cached if with_kv else 0)
         engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_session_saved_with_keys_and_values_before_any_were_computed_is_loaded(
+    tiny_engine: Engine, tmp_path: Path
+) -> None:
+    with tiny_engine.session() as session, tiny_engine.session() as again:
+        session.append("abc")
+        session.save(tmp_path / "session", with_kv=True)
+        assert again.load(tmp_path / "session") == 0
+        assert again.generate(FREE).token_ids == session.generate(FREE).token_ids
+
+
+@pytest.mark.parametrize("token_id", [10**9, -1])
+def test_a_saved_id_that_the_model_does_not_have_is_damage(
+    tiny_engine: Engine, session: Session, tmp_path: Path, token_id: int
+) -> None:
+    write_session(tmp_path / "session", tiny_engine.session_origin, [1, token_id], [])
+    with pytest.raises(SessionError, match=r"is damaged: -?\d+ is not a token id"):
+        session.load(tmp_path / "session")
+    assert len(session) == 0
+
+
+def test_a_load_that_fails_leaves_the_session_empty_for_another_try(
+    session: Session, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object) -> None:
+        raise OSError("device lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PagedModelRunner, "write_blocks", fail)
+        with pytest.raises(OSError, match="device lost"):
+            session.load(saved)
+    assert (len(session), session.num_cached_tokens) == (0, 0)
+    assert session.load(saved) > 0
 
 
 def test_loaded_keys_and_values_are_shared_like_computed_ones(tiny_engine: Engine, saved: Path) -> None:
