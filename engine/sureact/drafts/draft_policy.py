@@ -1,7 +1,6 @@
 """How many tokens to guess: as many as are likely to save more time than their rows cost."""
 
 from bisect import bisect_left
-from itertools import accumulate
 
 PassCosts = tuple[tuple[int, float], ...]
 """Rows in a pass and its time relative to a pass of one row, rising; between them and past the last it is linear."""
@@ -43,12 +42,7 @@ class DraftPolicy:
             num_pending: rows that the request has in the pass anyway, at least 1.
             num_requests: requests that decode together, this one included.
         """
-        rows = num_requests * num_pending
-        time_saved = [
-            num_expected * self._pass_cost(num_requests) - self._pass_cost(rows + num_requests * length)
-            for length, num_expected in enumerate(self._expected_tokens())
-        ]
-        best = time_saved.index(max(time_saved))
+        best = self._best_len(num_requests * num_pending, num_requests)
         if best or not self._max_len:
             return best
         # Once due, a probe is asked for until a draft was found for it.
@@ -63,10 +57,19 @@ class DraftPolicy:
             self._num_judged = _MEMORY * self._num_judged + min(num_accepted + 1, num_drafted)
             self._num_declined = 0
 
-    def _expected_tokens(self) -> list[float]:
-        """Return how many tokens of a draft are likely to be accepted, by its length from 0 on."""
+    def _best_len(self, num_rows: int, num_requests: int) -> int:
+        """Return the length that is likely to save most time, 0 where none does."""
         rate = self._num_accepted / self._num_judged
-        return list(accumulate((rate**position for position in range(1, self._max_len + 1)), initial=0.0))
+        later_cost, cost_without = self._pass_cost(num_requests), self._pass_cost(num_rows)
+        best, most_saved = 0, 0.0
+        likelihood, num_expected = 1.0, 0.0
+        for length in range(1, self._max_len + 1):
+            likelihood *= rate
+            num_expected += likelihood
+            saved = num_expected * later_cost - (self._pass_cost(num_rows + num_requests * length) - cost_without)
+            if saved > most_saved:
+                best, most_saved = length, saved
+        return best
 
     def _pass_cost(self, num_rows: int) -> float:
         upper = min(max(bisect_left(self._costs, (num_rows, 0.0)), 1), len(self._costs) - 1)

@@ -41,5 +41,7 @@ class Drafter:
         self._policy.record(num_drafted, num_accepted)
 
     def fork(self) -> "Drafter":
-        """Return one for a context that goes its own way; it indexes the text when first asked."""
-        return Drafter(self._max_len, costs=self._costs)
+        """Return one for a context that goes its own way; it knows the text so far, and learns anew."""
+        fork = Drafter(self._max_len, costs=self._costs)
+        fork._index = self._index.copy()
+        return fork

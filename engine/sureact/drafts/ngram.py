@@ -8,6 +8,9 @@ NGRAM_LENS = (4, 3, 2)
 _NUM_COMPARED = 32
 """Tokens before the end that are compared to notice a replaced tail; comparing all would cost more than the guess."""
 
+_MAX_INDEXED = 4096
+"""Tokens indexed at once, so that no step waits long for a long text; the rest follows in the next ones."""
+
 
 class NgramIndex:
     """Where each short run of tokens of one text stood last.
@@ -17,17 +20,26 @@ class NgramIndex:
     """
 
     def __init__(self) -> None:
-        self._token_ids: list[int] = []
-        self._tables = tuple(_NgramTable(length) for length in NGRAM_LENS)
+        self._clear()
+
+    def copy(self) -> "NgramIndex":
+        """Return one that knows the same text and follows another; copying is much faster than indexing."""
+        copy = NgramIndex()
+        copy._token_ids = self._token_ids.copy()
+        copy._tables = tuple(table.copy() for table in self._tables)
+        return copy
 
     def update(self, token_ids: list[int]) -> None:
-        """Index what was added to the text since the last call, and forget what is gone."""
+        """Index what was added to the text since the last call, from the oldest on, and forget what is gone."""
         num_kept = self._num_unchanged(token_ids)
+        if num_kept < len(self._token_ids) - _MAX_INDEXED:
+            self._clear()
+            num_kept = 0
         if num_kept < len(self._token_ids):
             for table in self._tables:
                 table.truncate(self._token_ids, num_kept)
             del self._token_ids[num_kept:]
-        self._token_ids += token_ids[num_kept:]
+        self._token_ids += token_ids[num_kept : num_kept + _MAX_INDEXED]
         for table in self._tables:
             table.extend(self._token_ids)
 
@@ -46,6 +58,10 @@ class NgramIndex:
             if end is not None:
                 return token_ids[end : end + max_len]
         return []
+
+    def _clear(self) -> None:
+        self._token_ids: list[int] = []
+        self._tables = tuple(_NgramTable(length) for length in NGRAM_LENS)
 
     def _num_unchanged(self, token_ids: Sequence[int]) -> int:
         """Return how many tokens of the indexed text still stand."""
@@ -68,6 +84,12 @@ class _NgramTable:
         self._earlier = [0] * length
         """For each index, where the n-gram before it ended the time before, so that a truncation finds it again; 0 if
         that was the first time."""
+
+    def copy(self) -> "_NgramTable":
+        """Return an equal table."""
+        copy = _NgramTable(self._length)
+        copy._latest, copy._earlier = self._latest.copy(), self._earlier.copy()
+        return copy
 
     def extend(self, token_ids: Sequence[int]) -> None:
         """Add the n-grams that gained a next token."""

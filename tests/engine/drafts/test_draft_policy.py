@@ -95,3 +95,20 @@ def test_costs_rise_with_rows(costs: PassCosts) -> None:
     rows, times = zip(*costs, strict=True)
     assert list(rows) == sorted(set(rows))
     assert list(times) == sorted(times)
+
+
+@given(RECORDS, st.integers(0, 32), st.integers(1, 40), st.integers(1, 64))
+def test_a_draft_saves_as_much_as_any_other_length(
+    records: list[tuple[int, int]], max_len: int, num_pending: int, num_requests: int
+) -> None:
+    policy = DraftPolicy(max_len)
+    for num_drafted, num_accepted in records:
+        policy.record(num_drafted, num_accepted)
+    rate = policy._num_accepted / policy._num_judged  # pyright: ignore[reportPrivateUsage]
+    cost = policy._pass_cost  # pyright: ignore[reportPrivateUsage]
+    rows = num_pending * num_requests
+    saved = [
+        sum(rate**i for i in range(1, length + 1)) * cost(num_requests) - cost(rows + num_requests * length)
+        for length in range(max_len + 1)
+    ]
+    assert saved[policy.draft_len(num_pending, num_requests)] == pytest.approx(max(saved))

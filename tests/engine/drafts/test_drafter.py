@@ -43,3 +43,11 @@ def test_a_fork_guesses_the_same_from_the_same_text_and_learns_alone() -> None:
     for _ in range(20):
         drafter.record(3, 0)
     assert list(propose(fork, TEXT)) == [3, 4, 5]
+
+
+def test_a_fork_of_a_long_context_guesses_at_once() -> None:
+    drafter = Drafter(3)
+    token_ids = list(range(12_000))
+    for _ in range(4):
+        propose(drafter, token_ids)
+    assert list(propose(drafter.fork(), [*token_ids, 11_000, 11_001])) == [11_002, 11_003, 11_004]

@@ -115,3 +115,41 @@ def test_a_step_takes_microseconds_in_a_long_text() -> None:
         index.propose(token_ids, 8)
         seconds.append(time.perf_counter() - start)
     assert min(seconds) < 200e-6
+
+
+def test_a_copy_knows_the_text_and_goes_its_own_way() -> None:
+    index = NgramIndex()
+    index.update([1, 2, 3, 4, 1, 2])
+    copy = index.copy()
+    assert copy.propose([1, 2, 3, 4, 1, 2], 2) == [3, 4]
+    copy.update([1, 2, 9, 1, 2])
+    index.update([1, 2, 3, 4, 1, 2, 5, 1, 2])
+    assert copy.propose([1, 2, 9, 1, 2], 2) == [9, 1]
+    assert index.propose([1, 2, 3, 4, 1, 2, 5, 1, 2], 2) == [5, 1]
+
+
+def test_a_long_text_is_indexed_in_pieces_so_that_no_step_waits_long() -> None:
+    token_ids = [i * i % 9973 for i in range(32_000)]
+    seconds: list[float] = []
+    index = NgramIndex()
+    for _ in range(9):
+        start = time.perf_counter()
+        index.update(token_ids)
+        seconds.append(time.perf_counter() - start)
+    at_once = NgramIndex()
+    for end in range(0, len(token_ids) + 1, 1000):
+        at_once.update(token_ids[:end])
+    tail = token_ids[30_000:30_010]
+    for known in (index, at_once):
+        known.update(token_ids + tail)
+    assert index.propose(token_ids + tail, 5) == at_once.propose(token_ids + tail, 5) != []
+    assert max(seconds) < sum(seconds) / 3
+
+
+def test_a_long_text_that_is_cut_to_little_is_begun_anew() -> None:
+    index = NgramIndex()
+    token_ids = list(range(12_000))
+    for _ in range(3):
+        index.update(token_ids)
+    index.update([1, 2, 3, 1, 2])
+    assert index.propose([1, 2, 3, 1, 2], 2) == [3, 1]
