@@ -194,6 +194,11 @@ class Session:
                 self._is_closed = True
                 self._engine.remove_sequence(self._sequence, self._request)
 
+    def __del__(self) -> None:
+        """Give the cache blocks of a forgotten session back; the garbage collector must not wait for a lock."""
+        if not getattr(self, "_is_closed", True):
+            self._engine.loop.forget(self._sequence)
+
     def __enter__(self) -> Self:
         """Enter a `with` block that closes the session."""
         return self

@@ -73,9 +73,9 @@ class DeltaStream(Iterator[StreamDelta]):
         self.close()
 
     def __del__(self) -> None:
-        """Cancel a request that nobody will read."""
+        """Cancel a request that nobody will read; the garbage collector must not be made to wait for a lock."""
         if hasattr(self, "_deltas"):
-            self.close()
+            self._loop.forget(self._request)
 
 
 def judged_output(loop: EngineLoop, request: Request, output: StepOutput) -> StepOutput:

@@ -72,3 +72,24 @@ def test_a_text_that_only_the_last_judge_refuses_is_counted_and_raised(tiny_engi
     with pytest.raises(InternalError, match="left was let through"):
         tiny_engine.generate("abc", SamplingParams(max_tokens=40), Misjudged(choice(["left"])))
     assert tiny_engine.stats().num_late_refusals == before + 1
+
+
+def test_a_forgotten_session_gives_its_blocks_back(tiny_engine: Engine) -> None:
+    cache = tiny_engine._cache  # pyright: ignore[reportPrivateUsage]
+    before = len(cache._sequences)  # pyright: ignore[reportPrivateUsage]
+    for _ in range(20):
+        session = tiny_engine.session()
+        session.append("abc")
+        session.generate(SamplingParams(max_tokens=2))
+        del session
+    tiny_engine.generate("abc", SamplingParams(max_tokens=1))
+    assert len(cache._sequences) <= before + 1  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_forgotten_sessions_stream_is_read_to_its_end(tiny_engine: Engine) -> None:
+    session = tiny_engine.session()
+    session.append("abc")
+    stream = session.stream(SamplingParams(max_tokens=20, ignore_eos=True))
+    del session
+    tiny_engine.generate("xyz", SamplingParams(max_tokens=1))
+    assert stream.read_output().usage.completion_tokens == 20

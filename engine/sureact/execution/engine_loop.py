@@ -2,18 +2,21 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
 
-from sureact.errors import InternalError, OutOfMemoryError, RequestAbortedError
+from sureact.errors import InternalError, RequestAbortedError
 from sureact.execution.cpu_runtime import release_thread_pool
 from sureact.execution.engine_stats import EngineStats
 from sureact.execution.model_runner import ModelRunner
+from sureact.execution.request_errors import as_exception, as_pass_error
 from sureact.execution.sampler import Sampler
 from sureact.execution.verification import Verifier
+from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.kv_cache.paged_cache import PagedCache
 from sureact.scheduling.batch import Batch, ScheduledRequest
 from sureact.scheduling.request import Request
@@ -38,6 +41,7 @@ class EngineLoop:
         self._is_closed = False
         self._is_stepping = False
         self._thread: threading.Thread | None = None
+        self._forgotten: deque[CachedSequence] = deque()
 
     @property
     def stats(self) -> EngineStats:
@@ -74,6 +78,8 @@ class EngineLoop:
             if self._is_closed:
                 raise _closed()
             release_thread_pool()
+            if not self._is_stepping:
+                self._drop_aborted()
             if request.owns_sequence:
                 self._cache.add(request.sequence)
             self._begin(request)
@@ -101,6 +107,16 @@ class EngineLoop:
         with self._wake:
             while self._scheduler.holds(request):
                 self._wake.wait()
+
+    def forget(self, forgotten: Request | CachedSequence) -> None:
+        """End a request by the next step, or free a sequence by the next step or request; take no lock.
+
+        The garbage collector calls it, maybe on a thread that is in the middle of the books.
+        """
+        if isinstance(forgotten, Request):
+            forgotten.is_abort_wanted = True
+        else:
+            self._forgotten.append(forgotten)
 
     @contextmanager
     def between_steps(self) -> Generator[ModelRunner]:
@@ -144,7 +160,7 @@ class EngineLoop:
             try:
                 self._make_copies(runner)
             except Exception as error:  # without them no pass may read or write the blocks
-                self._fail_batch(batch, _as_request_error(error))
+                self._fail_batch(batch, as_pass_error(error))
                 return True
             self._is_stepping = True
         start = time.perf_counter()
@@ -183,8 +199,11 @@ class EngineLoop:
             if not request.is_done:
                 self._scheduler.add(request)
                 return
-        except Exception as error:  # a constraint that raises, or a cache too small: its reader gets it
-            request.fail(error)
+        except BaseException as error:  # a constraint that raises, or a cache too small: its reader gets it
+            request.fail(as_exception(error))
+            if isinstance(error, KeyboardInterrupt):
+                self._retire(request)
+                raise
         self._retire(request)
 
     def _make_copies(self, runner: ModelRunner) -> None:
@@ -200,9 +219,9 @@ class EngineLoop:
         """Run the pass; where it fails, run each entry alone, so that only the one at fault fails."""
         try:
             logits = runner.run(batch, lambda: self._sampler.fill_masks(batch.entries))
-        except Exception as error:  # a failed pass ends requests, never the engine
+        except BaseException as error:  # a failed pass ends requests, never the engine
             if len(batch.entries) == 1:
-                return [(batch.entries[0], _as_request_error(error), 0)]
+                return [(batch.entries[0], as_pass_error(error), 0)]
             return self._compute_apart(batch, runner)
         computed: list[_Computed] = []
         row = 0
@@ -224,14 +243,13 @@ class EngineLoop:
         return computed
 
     def _advance(self, batch: Batch, computed: list[_Computed], start: float) -> None:
-        decoding = [entry.request for entry in batch.entries if not entry.is_prefill]
-        num_before = sum(request.num_accepted for request in decoding)
+        num_before = sum(entry.request.num_accepted for entry in batch.entries)
         for entry, logits, first_row in computed:
             if isinstance(logits, Exception):
                 self._fail(entry.request, logits)
             else:
                 self._verifier.advance(entry, logits, first_row)
-        num_gained = sum(request.num_accepted for request in decoding) - num_before
+        num_gained = sum(entry.request.num_accepted for entry in batch.entries) - num_before
         self._count(batch, time.perf_counter() - start, num_gained)
         for entry in batch.entries:
             if entry.request.is_done:
@@ -257,11 +275,17 @@ class EngineLoop:
         self._wake.notify_all()
 
     def _drop_aborted(self) -> None:
+        """Retire what was aborted or failed, and remove what was forgotten."""
         for request in self._scheduler.requests():
             if request.is_abort_wanted:
                 request.abort()
             if request.is_done:  # it may have failed before its step
                 self._retire(request)
+        for sequence in [self._forgotten.popleft() for _ in range(len(self._forgotten))]:
+            if any(request.sequence is sequence for request in self._scheduler.requests()):
+                self._forgotten.append(sequence)  # its stream is still read
+            else:
+                self._cache.remove(sequence)
         self._wake.notify_all()
 
     def _retire(self, request: Request) -> None:
@@ -280,17 +304,6 @@ class EngineLoop:
             else:
                 entry.request.seconds.decode += seconds
         self._stats = self._stats.with_step(batch, seconds, num_generated)
-
-
-def _as_request_error(error: Exception) -> Exception:
-    is_out_of_memory = isinstance(error, MemoryError) or "alloc" in str(error) or "out of memory" in str(error).lower()
-    if not is_out_of_memory:
-        return error
-    failed = OutOfMemoryError(
-        f"The forward pass ran out of memory ({error}). Lower prefill_chunk_len, kv_cache_gb or the prompt's length."
-    )
-    failed.__cause__ = error
-    return failed
 
 
 def _closed() -> RequestAbortedError:

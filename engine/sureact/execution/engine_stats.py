@@ -16,9 +16,12 @@ class EngineStats:
     num_decode_steps: int = 0
     """Of these, passes without a stretch of a prompt."""
     prefill_tokens: int = 0
-    """Tokens of prompts computed, again after an eviction or a preemption too."""
+    """Tokens read in stretches: prompts, the text forced right behind them, and what is computed again after an
+    eviction or a preemption."""
+    generated_tokens: int = 0
+    """Tokens that requests which ended had generated, those taken back too."""
     decode_tokens: int = 0
-    """Tokens generated after the first of each request, those taken back too."""
+    """Tokens that passes without a stretch of a prompt brought: what `decode_s` was spent on."""
     cached_tokens: int = 0
     """Tokens of prompts whose keys and values were there already."""
     forced_tokens: int = 0
@@ -28,8 +31,9 @@ class EngineStats:
     accepted_draft_tokens: int = 0
     """Of these, tokens that the model picked too."""
     prefill_s: float = 0.0
+    """Seconds of passes with a stretch of a prompt, whoever decoded beside it."""
     decode_s: float = 0.0
-    """Seconds of passes, shared out by tokens where a pass held both kinds."""
+    """Seconds of the other passes."""
     mask_s: float = 0.0
     num_vetoes: int = 0
     """Tokens that constraints refused although their masks offered them."""
@@ -53,12 +57,12 @@ class EngineStats:
 
     @property
     def decode_tokens_per_s(self) -> float:
-        """Decoded tokens per second of decoding."""
+        """Decoded tokens per second of passes that only decode, of all requests together."""
         return self.decode_tokens / self.decode_s if self.decode_s else 0.0
 
     @property
     def prefill_tokens_per_s(self) -> float:
-        """Prompt tokens computed per second of prefilling."""
+        """Prompt tokens computed per second of passes that read prompts."""
         return self.prefill_tokens / self.prefill_s if self.prefill_s else 0.0
 
     @property
@@ -77,18 +81,22 @@ class EngineStats:
         Args:
             batch: what ran.
             seconds: how long it took.
-            num_generated: tokens that decoding requests gained.
+            num_generated: tokens that it brought.
         """
         num_prefill = sum(entry.num_tokens for entry in batch.entries if entry.is_prefill)
-        share = num_prefill / sum(entry.num_tokens for entry in batch.entries)
+        if num_prefill:
+            return replace(
+                self,
+                num_steps=self.num_steps + 1,
+                prefill_tokens=self.prefill_tokens + num_prefill,
+                prefill_s=self.prefill_s + seconds,
+            )
         return replace(
             self,
             num_steps=self.num_steps + 1,
-            num_decode_steps=self.num_decode_steps + (num_prefill == 0),
-            prefill_tokens=self.prefill_tokens + num_prefill,
+            num_decode_steps=self.num_decode_steps + 1,
             decode_tokens=self.decode_tokens + num_generated,
-            prefill_s=self.prefill_s + seconds * share,
-            decode_s=self.decode_s + seconds * (1 - share),
+            decode_s=self.decode_s + seconds,
         )
 
     def with_request(self, request: Request) -> "EngineStats":
@@ -97,6 +105,7 @@ class EngineStats:
         return replace(
             self,
             num_requests=self.num_requests + 1,
+            generated_tokens=self.generated_tokens + request.num_accepted,
             cached_tokens=self.cached_tokens + (request.num_cached_at_start or 0),
             forced_tokens=self.forced_tokens + guesses.forced,
             draft_tokens=self.draft_tokens + guesses.drafted,

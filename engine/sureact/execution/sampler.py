@@ -50,7 +50,7 @@ class Sampler:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._bitmask = allocate_token_bitmask(1, vocabulary.num_logits)
-        self._errors: dict[int, Exception] = {}
+        self._errors: dict[int, BaseException] = {}
         self._free_mask = legal_bitmask(vocabulary, vocabulary.control_ids)[0]
 
     @torch.inference_mode()
@@ -123,7 +123,7 @@ class Sampler:
                 for state in _states_along(request.constraint, entry):
                     state.fill_bitmask(self._bitmask, first_row + num_filled)
                     num_filled += 1
-        except Exception as error:  # one request's constraint must not end the others
+        except BaseException as error:  # one request's constraint must not end the others
             self._errors.update(dict.fromkeys(range(first_row + num_filled, first_row + entry.num_picks), error))
         request.seconds.mask += time.perf_counter() - start
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
+from sureact.execution.request_errors import as_exception
 from sureact.execution.sampler import DeadEnd, Sampler
 from sureact.kv_cache.paged_cache import PagedCache
 from sureact.scheduling.batch import ScheduledRequest
@@ -38,8 +39,8 @@ class Verifier:
             self._commit_draft(entry)
             if is_dead_end:
                 self._leave_dead_end(entry.request)
-        except Exception as error:  # a constraint that raises, or a spent budget
-            entry.request.fail(error)
+        except BaseException as error:  # a constraint that raises, or a spent budget
+            entry.request.fail(as_exception(error))
 
     def cut(self, request: Request) -> None:
         """Leave of a finished request's sequence what remains of its text, and behind it the rest of a cut token."""

@@ -144,6 +144,11 @@ class Request:
         self._accept(token_id)
         self._accept_forced()
 
+    def note_cached(self) -> None:
+        """Remember, before the first pass, how much of the prompt need not be computed."""
+        if self.num_cached_at_start is None:
+            self.num_cached_at_start = min(self.sequence.num_cached, self.num_prompt_tokens)
+
     def propose_draft(self, num_requests: int) -> tuple[int, ...]:
         """Return tokens that the model may pick next and the constraint allows, maybe none.
 
@@ -252,8 +257,8 @@ class Request:
                     return
                 if not self.params.is_greedy:
                     self.draws.random()  # the draw that would have picked it, so that later ones stay the same
-                self._accept(token_id)
                 self.guesses.forced += 1
+                self._accept(token_id)
             if not forced:
                 return
 

@@ -105,6 +105,7 @@ class Scheduler:
             if request not in self._running:
                 continue  # preempted for one before it
             start, end = request.sequence.num_cached, len(request.sequence)
+            request.note_cached()
             try:
                 draft = request.propose_draft(len(decoding))[:draft_rows]
             except Exception as error:  # a constraint that raises ends its own request
@@ -122,7 +123,7 @@ class Scheduler:
         if beside:
             budget = min(budget, max(_MIN_SHARED_CHUNK, budget // _SHARED_CHUNK_SHARE))
         entries: list[ScheduledRequest] = []
-        for request in [request for request in self._running if _is_prefilling(request)]:
+        for request, most in self._prefill_shares(budget):
             if not budget:
                 break
             if request not in self._running:
@@ -131,18 +132,34 @@ class Scheduler:
             self._cache.adopt_prefix(sequence)
             if self._is_computed_beside(request, entries):
                 continue
-            num_tokens = min(len(sequence) - sequence.num_cached, budget)
+            num_tokens = min(len(sequence) - sequence.num_cached, budget, most)
             end = sequence.num_cached + num_tokens
             # While others get on, blocks come back by themselves.
             if not self._cache.reserve(sequence, end) and (
                 beside or entries or not self._reserve_by_preempting(request, end)
             ):
                 break
-            if request.num_cached_at_start is None:
-                request.num_cached_at_start = sequence.num_cached
+            request.note_cached()
             budget -= num_tokens
             entries.append(ScheduledRequest(request, sequence.num_cached, num_tokens))
         return entries
+
+    def _prefill_shares(self, budget: int) -> list[tuple[Request, int]]:
+        """Return the requests that read a prompt and how much each may at most, in the order in which they do.
+
+        The oldest has the step, but for up to half of it that short prompts behind it can be read in whole.
+        """
+        prefilling = [request for request in self._running if _is_prefilling(request)]
+        room = budget // 2
+        short: list[tuple[Request, int]] = []
+        for request in prefilling[1:]:
+            num_left = len(request.sequence) - request.sequence.num_cached
+            if num_left <= room:
+                short.append((request, num_left))
+                room -= num_left
+        first = [(request, budget - budget // 2 + room) for request in prefilling[:1]]
+        served = {id(request) for request, _ in first + short}
+        return first + short + [(request, budget) for request in prefilling if id(request) not in served]
 
     def _reserve_by_preempting(self, request: Request, num_tokens: int) -> bool:
         """Reserve for a running request, at the cost of newer ones; give up its own blocks if it is the newest."""
