@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE_ROOTS = {"engine/sureact": "tests/engine", "kernels/sureact_kernels": "tests/kernels"}
 DRAWER_NAMES = {"base", "common", "helpers", "misc", "util", "utils"}
-NOT_OPS = {"__init__", "arguments", "dispatch", "errors", "testing"}
+NOT_OPS = {"__init__", "arguments", "attention_plan", "dispatch", "errors", "testing"}
+OF_THE_WHOLE = {"tests/engine/test_soak.py"}
+"""Tests of no single file."""
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
 MAX_TRITON_FUNCTION_LINES = 100
@@ -91,7 +93,7 @@ def test_every_source_file_that_does_something_has_a_test_file() -> None:
 def test_every_test_file_mirrors_a_source_file() -> None:
     expected = {test_path_of(path) for path in SOURCES}
     found = {path for root in SOURCE_ROOTS.values() for path in (ROOT / root).rglob("test_*.py")}
-    assert sorted(map(name_of, found - expected)) == []
+    assert set(map(name_of, found - expected)) == OF_THE_WHOLE
 
 
 def test_files_and_functions_stay_short() -> None:

@@ -1,4 +1,6 @@
+import threading
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -93,3 +95,25 @@ def test_a_forgotten_sessions_stream_is_read_to_its_end(tiny_engine: Engine) -> 
     del session
     tiny_engine.generate("xyz", SamplingParams(max_tokens=1))
     assert stream.read_output().usage.completion_tokens == 20
+
+
+def test_a_stream_collected_on_the_engines_own_thread_does_not_block_it(
+    tiny_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = tiny_engine.stream("abc", LONG)
+    next(stream)
+    loop = tiny_engine._loop  # pyright: ignore[reportPrivateUsage]
+    run = loop._runner.run  # pyright: ignore
+    closed = threading.Event()
+
+    def run_and_collect(batch: Any, fill_masks: Any) -> Any:
+        if not closed.is_set():
+            stream.close()  # what the collector would do, on this thread
+            closed.set()
+        return run(batch, fill_masks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._runner, "run", run_and_collect)  # pyright: ignore[reportPrivateUsage]
+        assert closed.wait(10)
+        assert tiny_engine.generate("abc", SamplingParams(max_tokens=3, ignore_eos=True)).finish_reason == "length"
+    assert (tiny_engine.stats().num_running, tiny_engine.stats().num_waiting) == (0, 0)

@@ -117,28 +117,6 @@ def test_stats_count_tokens_and_time(tiny_engine: Engine) -> None:
     assert after.prefill_tokens_per_s > 0
 
 
-def test_a_stream_collected_on_the_engines_own_thread_does_not_block_it(
-    tiny_engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = tiny_engine.stream("abc", LONG)
-    next(stream)
-    loop = tiny_engine._loop  # pyright: ignore[reportPrivateUsage]
-    run = loop._runner.run  # pyright: ignore
-    closed = threading.Event()
-
-    def run_and_collect(batch: Any, fill_masks: Any) -> Any:
-        if not closed.is_set():
-            stream.close()  # what the collector would do, on this thread
-            closed.set()
-        return run(batch, fill_masks)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop._runner, "run", run_and_collect)  # pyright: ignore[reportPrivateUsage]
-        assert closed.wait(10)
-        assert tiny_engine.generate("abc", SamplingParams(max_tokens=3, ignore_eos=True)).finish_reason == "length"
-    assert_idle(tiny_engine)
-
-
 def test_readers_learn_when_the_loop_breaks(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.004)
     monkeypatch.setattr(engine._loop._scheduler, "schedule", _broken)  # pyright: ignore[reportPrivateUsage]
