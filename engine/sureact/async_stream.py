@@ -61,7 +61,7 @@ class AsyncDeltaStream(AsyncIterator["StreamDelta"]):
         """
         self._is_closed = True
         if self._request is not None:
-            self._request.is_abort_wanted = True
+            self._engine.loop.forget(self._request)
 
     async def aclose(self) -> None:
         """Cancel the request if it is being made or runs, and wait until its memory is free."""
