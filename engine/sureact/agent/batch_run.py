@@ -35,10 +35,10 @@ class BatchRun:
             max_errors: runs that may fail before no other begins; None for all.
 
         Raises:
-            ConfigError: `max_errors` is negative.
+            ConfigError: `max_errors` is no whole number, or negative.
         """
-        if max_errors is not None and max_errors < 0:
-            raise ConfigError(f"max_errors is {max_errors}; it must be at least 0, or None.")
+        if max_errors is not None:
+            _require_whole("max_errors", max_errors, least=0)
         self.examples = list(examples)
         self.predictions: list[Prediction | None] = [None] * len(self.examples)
         """In the order of the examples; None where a run failed or did not begin."""
@@ -70,9 +70,9 @@ class BatchRun:
                 threading.Thread(target=self._work, args=(advance,), name=f"sureact-batch-{i}", daemon=True)
                 for i in range(min(num_threads, len(self.examples)))
             ]
-            for thread in threads:
-                thread.start()
             try:
+                for thread in threads:
+                    thread.start()
                 _join(threads)
             except BaseException:
                 self._cancel()
@@ -131,13 +131,17 @@ def check_num_threads(num_threads: int | None, lm: LanguageModel) -> int:
     """Return how many runs go at a time: by default as many as the engine computes together.
 
     Raises:
-        ConfigError: it is below 1.
+        ConfigError: it is no whole number, or below 1.
     """
     if num_threads is None:
         return getattr(getattr(lm, "config", None), "max_running_requests", _NUM_THREADS_WITHOUT_ENGINE)
-    if num_threads < 1:
-        raise ConfigError(f"num_threads is {num_threads}; it must be at least 1.")
+    _require_whole("num_threads", num_threads, least=1)
     return num_threads
+
+
+def _require_whole(name: str, value: object, *, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{name} is {value!r}; it must be a whole number, at least {least}, or None.")
 
 
 def _inputs(example: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -146,7 +150,8 @@ def _inputs(example: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _join(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
-        thread.join()
+        if thread.is_alive():  # an interrupt may come before all are started
+            thread.join()
 
 
 @contextmanager

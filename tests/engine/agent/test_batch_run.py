@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,9 +133,12 @@ def test_more_errors_than_allowed_are_raised_even_where_failures_are_returned() 
         scripted([]).batch([{"wrong": "?"}] * 2, num_threads=1, max_errors=1, return_failed_examples=True)
 
 
-@pytest.mark.parametrize("options", [{"num_threads": 0}, {"max_errors": -1}])
+@pytest.mark.parametrize(
+    "options", [{name: value} for name in ("num_threads", "max_errors") for value in (-1, 2.5, 1.0, "2", True)]
+)
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"is (0|-1); it must be at least"):
+    (value,) = options.values()
+    with pytest.raises(ConfigError, match=rf"is {value!r}; it must be a whole number, at least"):
         scripted([]).batch(QUESTIONS, **options)
 
 
@@ -181,6 +185,30 @@ def test_an_interrupt_cancels_every_run_and_frees_its_memory(
     assert long_engine.stats().kv_blocks_used == used
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("sureact-batch")]
     long_engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_an_interrupt_while_runs_begin_leaves_none_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    num_begun = 0
+
+    def start_two(thread: threading.Thread) -> None:
+        nonlocal num_begun
+        num_begun += thread.name.startswith("sureact-batch")
+        if num_begun == 3:
+            num_begun += 1
+            raise KeyboardInterrupt
+        start(thread)
+
+    def wait(event: object) -> None:
+        time.sleep(0.1)
+
+    agent = scripted(answer(1) * 4)
+    agent.on_event = wait
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", start_two)
+    with pytest.raises(KeyboardInterrupt):
+        agent.batch(QUESTIONS, num_threads=4)
+    assert num_begun == 4
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("sureact-batch")]
 
 
 def test_a_callback_that_ends_the_program_ends_the_batch() -> None:
