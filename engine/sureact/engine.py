@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
@@ -19,14 +18,14 @@ from sureact.execution.kv_transfer import LayerKV, read_kv, write_kv
 from sureact.execution.loaded_model import load_model
 from sureact.execution.sampler import Sampler
 from sureact.kv_cache.cached_sequence import CachedSequence
-from sureact.outputs import RequestOutput, group_completions
+from sureact.outputs import RequestOutput, StepOutput, group_completions
 from sureact.sampling_params import SamplingParams
 from sureact.saved_session import SessionOrigin
 from sureact.scheduling.request import Request
 from sureact.scheduling.request_factory import RequestFactory
 from sureact.scheduling.scheduler import Scheduler
 from sureact.session import Session
-from sureact.stream import DeltaStream
+from sureact.stream import DeltaStream, judged_output
 from sureact.tokens.chat_template import Message, PromptText
 from sureact.tokens.prompt_encoder import Prompt, PromptEncoder
 from sureact.weights.fingerprint import model_fingerprint
@@ -238,6 +237,15 @@ class Engine:
         with self._loop.lock:
             self._cache.declare_public_prefix(token_ids)
 
+    def clear_prefix_cache(self) -> None:
+        """Forget the beginnings that prompts could share; sessions and running requests keep what they hold.
+
+        Raises:
+            RequestAbortedError: the engine is closed.
+        """
+        with self._loop.between_steps():
+            self._cache.clear_prefix_cache()
+
     def stats(self) -> EngineStats:
         """What the engine did since it started."""
         return self._loop.stats
@@ -357,10 +365,22 @@ class Engine:
             for ids in prompts
             for index in range(num_completions)
         ]
-        with ExitStack() as stack:
-            streams = [stack.enter_context(self.start(request)) for request in requests]
-            outputs = [stream.read_output() for stream in streams]
+        try:
+            for request in requests:
+                self._loop.submit(request)
+            outputs = [judged_output(self._loop, request, _last_output(request)) for request in requests]
+        except BaseException:
+            # All are told before one is waited for, so that all end with the same step.
+            for end in (self._loop.cancel, self._loop.abort):
+                for request in requests:
+                    end(request)
+            raise
         return group_completions(prompts, outputs)
+
+
+def _last_output(request: Request) -> StepOutput:
+    """Wait for the end of a request."""
+    return next(delta.output for delta in request.deltas() if delta.output is not None)
 
 
 def is_list_of_prompts(prompt: Prompt | Prompts) -> TypeIs[Prompts]:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import torch
 from sureact.async_engine import AsyncEngine
 from sureact.constraints.constraint import CompiledConstraint, Constraint, ConstraintState
 from sureact.engine import Engine
-from sureact.errors import ConfigError, OutOfMemoryError, PromptTooLongError, RequestAbortedError
+from sureact.errors import ConfigError, ConstraintError, OutOfMemoryError, PromptTooLongError, RequestAbortedError
+from sureact.execution.engine_loop import EngineLoop
 from sureact.execution.model_runner import PagedModelRunner
 from sureact.kv_cache.cached_sequence import CachedSequence
+from sureact.outputs import StepOutput
 from sureact.sampling_params import SamplingParams
+from sureact.scheduling.request import Request
 from sureact.tokens.chat_template import Message
 from sureact.tokens.vocabulary import Vocabulary
 
@@ -287,3 +291,54 @@ def test_a_cache_salt_that_is_no_text_is_refused_by_every_verb(tiny_engine: Engi
         with pytest.raises(ConfigError, match="cache_salt is"):
             verb()
     assert tiny_engine.generate("abc", FREE, cache_salt="a").token_ids == tiny_engine.generate("abc", FREE).token_ids
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ConstraintError])
+def test_an_error_among_many_prompts_ends_all_of_them_with_one_step(
+    tiny_engine: Engine, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    calls: list[str] = []
+    cancel, abort = EngineLoop.cancel, EngineLoop.abort
+
+    def fail(loop: EngineLoop, request: Request, output: StepOutput) -> StepOutput:
+        calls.clear()
+        raise error
+
+    def note_cancel(loop: EngineLoop, request: Request) -> None:
+        calls.append("cancel")
+        cancel(loop, request)
+
+    def note_abort(loop: EngineLoop, request: Request) -> None:
+        calls.append("wait")
+        monkeypatch.setattr(EngineLoop, "cancel", cancel)
+        abort(loop, request)
+
+    monkeypatch.setattr("sureact.engine.judged_output", fail)
+    monkeypatch.setattr(EngineLoop, "cancel", note_cancel)
+    monkeypatch.setattr(EngineLoop, "abort", note_abort)
+    prompts = [[n] * n for n in range(1, 6)]
+    with pytest.raises(error):
+        tiny_engine.generate(prompts, SamplingParams(max_tokens=200, ignore_eos=True))
+    assert calls == ["cancel"] * 5 + ["wait"] * 5
+    stats = tiny_engine.stats()
+    assert (stats.num_running, stats.num_waiting) == (0, 0)
+
+
+def test_beginnings_are_forgotten_when_asked(tiny_engine: Engine) -> None:
+    prompt = [n % 200 for n in range(300)]
+    tiny_engine.generate(prompt, FREE)
+    assert tiny_engine.generate(prompt, FREE).completions[0].usage.cached_tokens >= 256
+    tiny_engine.clear_prefix_cache()
+    assert tiny_engine.generate(prompt, FREE).completions[0].usage.cached_tokens == 0
+    assert tiny_engine.generate(prompt, FREE).completions[0].usage.cached_tokens >= 256
+
+
+def test_beginnings_are_forgotten_between_steps_while_others_run(tiny_engine: Engine) -> None:
+    params = SamplingParams(max_tokens=200, ignore_eos=True)
+    expected = tiny_engine.generate("abc", params).token_ids
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(tiny_engine.generate, "abc", params)
+        while not running.done():
+            tiny_engine.clear_prefix_cache()
+    assert running.result().token_ids == expected
+    tiny_engine._cache.check()  # pyright: ignore[reportPrivateUsage]

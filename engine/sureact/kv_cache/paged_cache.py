@@ -31,8 +31,6 @@ class PagedCache:
         self.block_size = block_size
         self.num_evictions = 0
         """Sequences that lost their blocks to others."""
-        self.num_adopted_tokens = 0
-        """Tokens that were found in the cache instead of being computed."""
         self._has_prefix_cache = has_prefix_cache
         self._index = PrefixIndex(num_blocks, block_size)
         self._allocator = BlockAllocator(num_blocks, self._index)
@@ -94,7 +92,6 @@ class PagedCache:
         self._share_full_blocks(sequence)
         self._copy_begun_block(sequence)
         self._index.move_tail(sequence)
-        self.num_adopted_tokens += sequence.num_cached - num_before
         return sequence.num_cached - num_before
 
     def reserve(self, sequence: CachedSequence, num_tokens: int) -> bool:

@@ -80,7 +80,7 @@ def test_full_blocks_of_another_sequence_are_shared() -> None:
     first = sequence_in(cache, 8)
     second = adopted(cache, [*range(8), 50, 51])
     assert second.block_table == first.block_table
-    assert (second.num_cached, cache.num_adopted_tokens) == (8, 8)
+    assert second.num_cached == 8
     assert cache.take_copies() == []
 
 
