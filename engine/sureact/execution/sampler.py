@@ -5,12 +5,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 
 from sureact.constraints.constraint import ConstraintState
 from sureact.constraints.token_bitmask import allocate_token_bitmask, clear_token, legal_bitmask
 from sureact.errors import ConstraintStateError
+from sureact.execution.seen_ids import SeenIds
+from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.outputs import StepLogprobs, TokenLogprob
 from sureact.scheduling.batch import ScheduledRequest
 from sureact.scheduling.request import LogitsProcessor, Request
@@ -51,6 +54,8 @@ class Sampler:
         self._vocabulary = vocabulary
         self._bitmask = allocate_token_bitmask(1, vocabulary.num_logits)
         self._errors: dict[int, BaseException] = {}
+        self._seen: WeakKeyDictionary[CachedSequence, SeenIds] = WeakKeyDictionary()
+        """Of each text with a repetition penalty."""
         self._free_mask = legal_bitmask(vocabulary, vocabulary.control_ids)[0]
 
     @torch.inference_mode()
@@ -91,7 +96,7 @@ class Sampler:
         """
         if row in self._errors:
             raise self._errors[row]
-        _apply_penalties(logits, request)
+        self._apply_penalties(logits, request)
         if request.logits_processor is not None:
             logits = self._processed(logits, row, request.logits_processor, request.sequence.token_ids)
         logprobs = logits.log_softmax(-1) if request.params.logprobs is not None else None
@@ -132,6 +137,18 @@ class Sampler:
         if not request.may_end(num_ahead):
             for eos_id in self._vocabulary.eos_ids:
                 clear_token(self._bitmask, row, eos_id)
+
+    def _apply_penalties(self, logits: torch.Tensor, request: Request) -> None:
+        """Change `logits` `[num_logits]` in place as transformers (repetition) and OpenAI (presence, frequency) do."""
+        params, sequence = request.params, request.sequence
+        if request.repetition_penalty != 1:
+            seen = self._seen.setdefault(sequence, SeenIds()).of(sequence.token_ids, logits.device)
+            values = logits[seen]
+            penalty = request.repetition_penalty
+            logits[seen] = torch.where(values > 0, values / penalty, values * penalty)
+        if (params.presence_penalty or params.frequency_penalty) and request.generated_ids:
+            ids, counts = torch.tensor(request.generated_ids, device=logits.device).unique(return_counts=True)
+            logits[ids] -= params.presence_penalty + params.frequency_penalty * counts
 
     def _processed(
         self, logits: torch.Tensor, row: int, processor: LogitsProcessor, token_ids: list[int]
@@ -190,19 +207,6 @@ def _states_along(constraint: ConstraintState, entry: ScheduledRequest) -> Itera
 
 def _needs_all_logits(request: Request) -> bool:
     return request.params.logprobs is not None or request.logits_processor is not None
-
-
-def _apply_penalties(logits: torch.Tensor, request: Request) -> None:
-    """Change `logits` `[num_logits]` in place as transformers (repetition) and OpenAI (presence, frequency) do."""
-    params = request.params
-    if request.repetition_penalty != 1:
-        seen = torch.tensor(sorted(set(request.sequence.token_ids)), device=logits.device)
-        values = logits[seen]
-        penalty = request.repetition_penalty
-        logits[seen] = torch.where(values > 0, values / penalty, values * penalty)
-    if (params.presence_penalty or params.frequency_penalty) and request.generated_ids:
-        ids, counts = torch.tensor(request.generated_ids, device=logits.device).unique(return_counts=True)
-        logits[ids] -= params.presence_penalty + params.frequency_penalty * counts
 
 
 def _step_logprobs(logprobs: torch.Tensor | None, token_id: int, num_top: int | None) -> StepLogprobs | None:

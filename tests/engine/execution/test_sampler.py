@@ -99,6 +99,18 @@ def test_a_repetition_penalty_divides_positive_and_multiplies_negative_logits_of
     assert pick([3.0, -1.0, 1.4, 0.0, 0.0], request).token_id == 0
 
 
+def test_a_repetition_penalty_follows_a_text_that_grows_and_is_taken_back() -> None:
+    request = request_with([0])
+    request.repetition_penalty = 4.0
+    sampler = Sampler(request.vocabulary)
+    for token_ids, expected in (([0], 1), ([0, 1], 2), ([0], 1), ([0, 2, 1], 0), ([0, 2], 1)):
+        request.sequence.token_ids[:] = token_ids
+        sampler.fill_masks([ScheduledRequest(request, 0, len(token_ids))])
+        picked = sampler.pick(torch.tensor([6.0, 5.0, 4.0, 0.0, 0.0]), 0, request)
+        assert isinstance(picked, PickedToken)
+        assert picked.token_id == expected
+
+
 def test_presence_counts_once_and_frequency_counts_each_time() -> None:
     for penalty, expected in (("presence_penalty", 0), ("frequency_penalty", 1)):
         settings: dict[str, Any] = {penalty: 1.0}
