@@ -145,7 +145,9 @@ def test_truncating_beyond_the_end_is_refused(session: Session) -> None:
 @pytest.mark.parametrize("num_tokens", [1.5, "1", True, None])
 def test_truncating_to_what_is_no_whole_number_is_refused(session: Session, num_tokens: Any) -> None:
     session.append("abc")
-    with pytest.raises(ConfigError, match=r"num_tokens is .*; the session holds 3 tokens\. Give a whole number up to that"):
+    with pytest.raises(
+        ConfigError, match=r"num_tokens is .*; the session holds 3 tokens\. Give a whole number up to that"
+    ):
         session.truncate(num_tokens)
     assert len(session) == 3
 
