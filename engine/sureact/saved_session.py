@@ -121,7 +121,8 @@ def read_session(path: str | os.PathLike[str], origin: SessionOrigin) -> SavedSe
 
 
 def _file_path(path: object) -> Path:
-    if not isinstance(path, (str, os.PathLike)) or not (target := Path(cast("str", path))).name:
+    target = Path(cast("str", path)) if isinstance(path, (str, os.PathLike)) else Path()
+    if not target.name or "\0" in str(target):
         raise SessionError(f"The path of a session is {path!r}; it must name a file.")
     return target
 

@@ -175,7 +175,7 @@ def test_an_engine_says_what_its_keys_and_values_depend_on(tiny_engine: Engine) 
     assert origin.kv_settings["dtype"] == "float32"
 
 
-@pytest.mark.parametrize("path", ["", ".", "/", None, 3])
+@pytest.mark.parametrize("path", ["", ".", "/", "a\0b", None, 3])
 def test_a_path_that_names_no_file_is_refused(path: Any) -> None:
     with pytest.raises(SessionError, match="it must name a file"):
         write_session(path, ORIGIN, [1], [])
