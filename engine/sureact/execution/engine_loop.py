@@ -195,7 +195,10 @@ class EngineLoop:
     def _begin(self, request: Request) -> None:
         """Queue a request, unless it fails or ends without a step."""
         try:
-            request.begin()
+            if request.is_abort_wanted:  # whoever wanted it left while it was made
+                request.abort()
+            else:
+                request.begin()
             if not request.is_done:
                 self._scheduler.add(request)
                 return

@@ -1,19 +1,30 @@
-"""Keys and values leave the cache and come back as they were."""
+"""Keys and values leave the cache and come back as they were, into a file and out of it too."""
 
+import shutil
 import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from sureact.engine import Engine
-from sureact.errors import SessionError
+from sureact.errors import PromptTooLongError, SessionError
 from sureact.execution.kv_transfer import LayerKV
 from sureact.execution.model_runner import PagedModelRunner
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.sampling_params import SamplingParams
+from sureact.saved_session import write_session
 from sureact.session import Session
 
 FREE = SamplingParams(max_tokens=8, ignore_eos=True)
+
+
+@pytest.fixture
+def session(tiny_engine: Engine) -> Iterator[Session]:
+    with tiny_engine.session() as session:
+        yield session
+    tiny_engine._cache.check()  # pyright: ignore[reportPrivateUsage]
 
 
 def read(engine: Engine, session: Session) -> list[LayerKV]:
@@ -105,3 +116,138 @@ def test_keys_and_values_of_no_token_are_read_and_written(tiny_engine: Engine) -
         assert tiny_engine.write_kv(sequence_of(session), read(tiny_engine, session)) == ""
         assert session.num_cached_tokens == 0
         assert len(session.generate(FREE).token_ids) == 8
+
+
+@pytest.fixture
+def saved(tiny_engine: Engine, tmp_path: Path) -> Path:
+    """A context of two turns, with keys and values."""
+    with tiny_engine.session() as session:
+        session.append("a first question\n" * 10)
+        session.generate(FREE)
+        session.append("\nand a second")
+        session.save(tmp_path / "session", with_kv=True)
+    return tmp_path / "session"
+
+
+@pytest.mark.parametrize("with_kv", [True, False])
+def test_a_saved_session_goes_on_in_another_engine_as_it_would_have_here(
+    tiny_engine: Engine, tiny_folder: Path, tmp_path: Path, with_kv: bool
+) -> None:
+    copied = shutil.copytree(tiny_folder, tmp_path / "copied")
+    with tiny_engine.session() as session:
+        session.append("ab" * 100)
+        session.generate(FREE)
+        num_cached = session.num_cached_tokens
+        session.save(tmp_path / "session", with_kv=with_kv)
+        expected = session.generate(FREE)
+    with (
+        Engine(str(copied), quantization="none", dtype="float32", kv_cache_gb=0.0079) as engine,
+        engine.session() as again,
+    ):
+        assert again.load(tmp_path / "session") == (num_cached if with_kv else 0)
+        output = again.generate(FREE)
+        assert output.token_ids == expected.token_ids
+        assert output.usage.cached_tokens == (num_cached if with_kv else 0)
+        engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_session_saved_with_keys_and_values_before_any_were_computed_is_loaded(
+    tiny_engine: Engine, tmp_path: Path
+) -> None:
+    with tiny_engine.session() as session, tiny_engine.session() as again:
+        session.append("abc")
+        session.save(tmp_path / "session", with_kv=True)
+        assert again.load(tmp_path / "session") == 0
+        assert again.generate(FREE).token_ids == session.generate(FREE).token_ids
+
+
+@pytest.mark.parametrize("token_id", [10**9, -1])
+def test_a_saved_id_that_the_model_does_not_have_is_damage(
+    tiny_engine: Engine, session: Session, tmp_path: Path, token_id: int
+) -> None:
+    write_session(tmp_path / "session", tiny_engine.session_origin, [1, token_id], [])
+    with pytest.raises(SessionError, match=r"is damaged: -?\d+ is not a token id"):
+        session.load(tmp_path / "session")
+    assert len(session) == 0
+
+
+def test_a_load_that_fails_leaves_the_session_empty_for_another_try(
+    session: Session, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object) -> None:
+        raise OSError("device lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PagedModelRunner, "write_blocks", fail)
+        with pytest.raises(OSError, match="device lost"):
+            session.load(saved)
+    assert (len(session), session.num_cached_tokens) == (0, 0)
+    assert session.load(saved) > 0
+
+
+def test_loaded_keys_and_values_are_shared_like_computed_ones(tiny_engine: Engine, saved: Path) -> None:
+    tiny_engine._cache.clear_prefix_cache()  # pyright: ignore[reportPrivateUsage]
+    with tiny_engine.session() as session:
+        assert session.load(saved) > 128
+        output = tiny_engine.generate(session.token_ids, FREE).completions[0]
+        assert output.usage.cached_tokens >= 128
+        assert output.token_ids == session.generate(FREE).token_ids
+
+
+def test_keys_and_values_made_with_other_settings_are_computed_again(
+    tiny_engine: Engine, tiny_folder: Path, saved: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        Engine(str(tiny_folder), quantization="none", dtype="bfloat16", kv_cache_gb=0.0079) as engine,
+        engine.session() as session,
+    ):
+        assert session.load(saved) == 0
+        assert "dtype was float32, is bfloat16" in caplog.text
+        assert len(session.generate(FREE).token_ids) == 8
+    with tiny_engine.session() as session:
+        caplog.clear()
+        session.load(saved)
+        assert caplog.text == ""
+
+
+def test_a_session_of_another_model_is_refused(make_checkpoint: Callable[..., Path], saved: Path) -> None:
+    other = make_checkpoint("qwen2", seed=1)
+    with (
+        Engine(str(other), quantization="none", dtype="float32", kv_cache_gb=0.0079) as engine,
+        engine.session() as session,
+    ):
+        with pytest.raises(SessionError, match=rf"saved with qwen2\S*.*this engine runs {other.name}"):
+            session.load(saved)
+        assert len(session) == 0
+
+
+def test_a_session_is_loaded_into_an_empty_one_only(session: Session, saved: Path) -> None:
+    session.append("abc")
+    with pytest.raises(SessionError, match="holds 3 tokens"):
+        session.load(saved)
+    session.truncate(0)
+    session.load(saved)
+    with pytest.raises(SessionError, match="holds"):
+        session.load(saved)
+
+
+def test_a_session_that_generates_or_is_closed_is_neither_saved_nor_loaded(session: Session, saved: Path) -> None:
+    session.append("abc")
+    with session.stream(SamplingParams(max_tokens=200, ignore_eos=True)) as stream:
+        next(stream)
+        with pytest.raises(SessionError, match="generating"):
+            session.save(saved)
+    session.close()
+    for refused in (session.save, session.load):
+        with pytest.raises(SessionError, match="closed"):
+            refused(saved)
+
+
+def test_a_context_longer_than_the_engine_takes_is_refused(tiny_folder: Path, saved: Path) -> None:
+    with (
+        Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.0079, max_model_len=64) as engine,
+        engine.session() as session,
+    ):
+        with pytest.raises(PromptTooLongError, match="takes 64"):
+            session.load(saved)
+        assert len(session) == 0
