@@ -61,9 +61,7 @@ class Engine:
     ) -> None:
         """Load `model`; every option but `progress` is a field of `EngineConfig`, which describes it.
 
-        Args:
-            model: see `EngineConfig`, as for the others.
-            progress: told in words of each slow step of a first start, such as rounding to int4.
+        `progress` is told, in words, of each slow step of a first start, such as rounding to int4.
 
         Raises:
             ConfigError: an option has a value that is not allowed.
