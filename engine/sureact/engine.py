@@ -222,8 +222,7 @@ class Engine:
     def session(self, *, cache_salt: str | None = None) -> Session:
         """Open an empty session; `cache_salt` as in `generate`."""
         sequence = CachedSequence(cache_salt=cache_salt)
-        with self._loop.lock:
-            self._cache.add(sequence)
+        self._loop.add_sequence(sequence)
         return Session(self, sequence, self._requests.new_drafter())
 
     def declare_public_prefix(self, prompt: Prompt, *, parse_control_tokens: bool = False) -> None:

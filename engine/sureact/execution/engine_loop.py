@@ -108,6 +108,12 @@ class EngineLoop:
             while self._scheduler.holds(request):
                 self._wake.wait()
 
+    def add_sequence(self, sequence: CachedSequence) -> None:
+        """Begin to account for a new sequence that a session keeps."""
+        with self.lock:
+            self._drop_forgotten()
+            self._cache.add(sequence)
+
     def forget(self, forgotten: Request | CachedSequence) -> None:
         """End a request by the next step, or free a sequence by the next step or request; take no lock.
 
@@ -284,12 +290,15 @@ class EngineLoop:
                 request.abort()
             if request.is_done:  # it may have failed before its step
                 self._retire(request)
+        self._drop_forgotten()
+        self._wake.notify_all()
+
+    def _drop_forgotten(self) -> None:
         for sequence in [self._forgotten.popleft() for _ in range(len(self._forgotten))]:
             if any(request.sequence is sequence for request in self._scheduler.requests()):
                 self._forgotten.append(sequence)  # its stream is still read
             else:
                 self._cache.remove(sequence)
-        self._wake.notify_all()
 
     def _retire(self, request: Request) -> None:
         """Cut a finished request's sequence to what remains of its text and give back what it does not need."""
