@@ -17,7 +17,7 @@ def copied(tiny_folder: Path, tmp_path: Path) -> Path:
 def test_a_copied_model_is_the_same(tiny_folder: Path, copied: Path) -> None:
     for path in copied.iterdir():
         os.utime(path, (1, 1))
-    (copied / "quantized").mkdir()
+    (copied / "quantized").mkdir(exist_ok=True)
     (copied / "quantized" / "int8.safetensors").write_bytes(b"derived")
     assert model_fingerprint(copied) == model_fingerprint(tiny_folder)
 
