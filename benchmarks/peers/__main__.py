@@ -41,6 +41,7 @@ def main() -> int:
         for row, peer in chosen:
             print(f"{row.name} beside {peer} ...", file=sys.stderr, flush=True)
             rows.append(arena.measure(row, peer))
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)  # a run that is cut short keeps what it measured
     except SureactError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
