@@ -131,7 +131,8 @@ def prefill_seconds(engine: Engine, prompt: list[int]) -> float:
 def random_prompt(vocabulary: Vocabulary, num_tokens: int, *, seed: int) -> list[int]:
     """Return ordinary token ids drawn at random, so that no prompt shares its beginning with an earlier one."""
     ordinary = [token_id for token_id, text in enumerate(vocabulary.token_bytes) if text]
-    return random.Random(seed).choices(ordinary, k=num_tokens)
+    # Of a number, `Random` takes the absolute value: -1 would draw what 1 draws.
+    return random.Random(f"prompt {seed}").choices(ordinary, k=num_tokens)
 
 
 def memory_bandwidth(device: str, num_bytes: int = BANDWIDTH_BYTES) -> tuple[Literal["read", "copy"], float]:

@@ -137,7 +137,7 @@ class ReactRun:
 def react_script(seed: int, *, num_turns: int = NUM_TURNS) -> ReactScript:
     """Return a run about another customer and another order for every seed; its system message is always the same."""
     tools = own_tools()[:_NUM_RUN_TOOLS]
-    draw = random.Random(seed)
+    draw = random.Random(f"script {seed}")  # of a number, it would take the absolute value
     name, city, article = draw.choice(_NAMES), draw.choice(_CITIES), draw.choice(_ARTICLES)
     order_id = draw.randrange(10_000, 100_000)
     question = (

@@ -95,6 +95,11 @@ def test_of_experts_those_count_that_a_token_visits(make_checkpoint: Callable[..
     assert weight_bytes(2) - weight_bytes(1) == one_expert
 
 
+def test_a_negative_seed_is_a_prompt_of_its_own(tiny_engine: Engine) -> None:
+    warm_up, first = (random_prompt(tiny_engine.vocabulary, 64, seed=seed) for seed in (-1, 1))
+    assert warm_up != first
+
+
 def test_random_prompts_hold_ordinary_tokens_and_differ_by_seed(tiny_engine: Engine) -> None:
     first, again, other = (random_prompt(tiny_engine.vocabulary, 64, seed=seed) for seed in (0, 0, 1))
     assert first == again != other

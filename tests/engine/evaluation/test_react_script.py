@@ -62,3 +62,7 @@ def test_every_turn_is_a_thought_a_call_and_an_observation_and_then_comes_the_an
     assert run.num_unfinished == 0
     assert run.seconds == pytest.approx(sum(turn.seconds for turn in run.turns))
     assert run.turns[0].timings == StepTimings(prefill_s=1.5, decode_s=3.0, mask_s=0.25)
+
+
+def test_a_negative_seed_is_a_script_of_its_own() -> None:
+    assert react_script(-1).messages != react_script(1).messages
