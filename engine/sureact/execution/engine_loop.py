@@ -41,6 +41,8 @@ class EngineLoop:
         self._is_closed = False
         self._is_stepping = False
         self._thread: threading.Thread | None = None
+        self._num_visitors = 0
+        """Threads that want the engine between two steps; the next step waits for them."""
         self._forgotten: deque[CachedSequence] = deque()
 
     @property
@@ -132,12 +134,17 @@ class EngineLoop:
             RequestAbortedError: the engine is closed.
         """
         with self._wake:
-            while self._is_stepping:
-                self._wake.wait()
-            if self._runner is None or self._is_closed:
-                raise _closed()
-            self._make_copies(self._runner)
-            yield self._runner
+            self._num_visitors += 1
+            try:
+                while self._is_stepping:
+                    self._wake.wait()
+                if self._runner is None or self._is_closed:
+                    raise _closed()
+                self._make_copies(self._runner)
+                yield self._runner
+            finally:
+                self._num_visitors -= 1
+                self._wake.notify_all()
 
     def close(self) -> None:
         """Fail what is left, after the step that runs, and end the thread."""
@@ -156,7 +163,9 @@ class EngineLoop:
         Returns:
             Whether anything ran.
         """
-        with self.lock:
+        with self._wake:
+            while self._num_visitors:
+                self._wake.wait()
             self._drop_aborted()
             batch = self._scheduler.schedule()
             if batch is None:

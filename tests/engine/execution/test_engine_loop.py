@@ -107,7 +107,7 @@ def test_many_threads_come_and_go(tiny_engine: Engine) -> None:
 
 def test_stats_count_tokens_and_time(tiny_engine: Engine) -> None:
     before = tiny_engine.stats()
-    tiny_engine.generate("abcd", SamplingParams(max_tokens=6, ignore_eos=True))
+    tiny_engine.generate("~^`|", SamplingParams(max_tokens=6, ignore_eos=True))
     after = tiny_engine.stats()
     assert after.num_requests - before.num_requests == 1
     assert after.prefill_tokens - before.prefill_tokens == 4
