@@ -15,6 +15,7 @@ NOT_OPS = {"__init__", "arguments", "attention_plan", "dispatch", "errors", "tes
 OF_THE_WHOLE = {"tests/engine/test_soak.py"}
 """Tests of no single file."""
 MAX_FILE_LINES = 400
+MAX_LINE_LENGTH = 120
 MAX_FUNCTION_LINES = 50
 MAX_TRITON_FUNCTION_LINES = 100
 
@@ -75,6 +76,7 @@ def test_an_op_has_its_contract_its_test_and_its_benchmark() -> None:
     ]
     assert missing == []
     assert {path.stem for path in (ROOT / "kernels/sureact_kernels/triton").glob("[!_]*.py")} <= ops
+    assert {path.stem for path in (ROOT / "kernels/sureact_kernels/cpu").glob("*.cpp")} <= ops
 
 
 def test_every_source_file_that_does_something_has_a_test_file() -> None:
@@ -109,6 +111,10 @@ def test_files_and_functions_stay_short() -> None:
             length = (statements[-1].end_lineno or 0) - statements[0].lineno + 1 if statements else 0
             if length > limit:
                 too_long.append(f"{name_of(path)}:{function.lineno} {function.name}: {length} lines, at most {limit}")
+    for path in (ROOT / "kernels").rglob("*.[ch]*"):
+        lines = path.read_text(encoding="utf-8").splitlines() if path.suffix in (".cpp", ".h") else []
+        if len(lines) > MAX_FILE_LINES or any(len(line) > MAX_LINE_LENGTH for line in lines):
+            too_long.append(name_of(path))
     assert too_long == []
 
 

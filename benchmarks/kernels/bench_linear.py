@@ -4,8 +4,9 @@ import torch
 from benchmarks.harness import HIDDEN_SIZE, INTERMEDIATE_SIZE, device, print_machine, report
 
 from sureact.weights.quantization import quantize_int4, quantize_int8
+from sureact_kernels.int4_product import pack_int4
 from sureact_kernels.int8_product import pack_int8
-from sureact_kernels.linear import DenseWeight, Int8Weight, LinearWeight, linear
+from sureact_kernels.linear import DenseWeight, Int4Weight, Int8Weight, LinearWeight, linear
 from sureact_kernels.testing import assert_close
 
 
@@ -17,7 +18,10 @@ def main() -> None:
     if device().type == "cpu":
         int8 = quantize_int8(dense)
         packed = pack_int8(int8.weight)
-        weights |= {"int8 not packed": int8, "int4": quantize_int4(dense)}
+        int4 = quantize_int4(dense)
+        packed_int4 = pack_int4(int4.nibbles, int4.scales_and_zeros, int4.group_size)
+        weights["int8 not packed"] = int8
+        weights["int4"] = Int4Weight(int4.nibbles, int4.scales_and_zeros, int4.group_size, packed_int4)
         if packed is not None:
             weights["int8"] = Int8Weight(int8.weight, int8.scales.float(), packed)
     for num_tokens in (1, 2, 4, 8, 16, 256, 1024):

@@ -4,8 +4,9 @@ import torch
 from benchmarks.harness import HIDDEN_SIZE, VOCAB_SIZE, print_machine, report
 
 from sureact.weights.quantization import quantize_int4, quantize_int8
+from sureact_kernels.int4_product import pack_int4
 from sureact_kernels.int8_product import pack_int8
-from sureact_kernels.linear import Int8Weight, LinearWeight, linear
+from sureact_kernels.linear import Int4Weight, Int8Weight, LinearWeight, linear
 from sureact_kernels.masked_head import masked_head
 
 
@@ -15,9 +16,11 @@ def main() -> None:
     matrix = torch.randn(VOCAB_SIZE, HIDDEN_SIZE, dtype=torch.bfloat16) / HIDDEN_SIZE**0.5
     int8 = quantize_int8(matrix)
     packed = pack_int8(int8.weight)
+    int4 = quantize_int4(matrix)
+    packed_int4 = pack_int4(int4.nibbles, int4.scales_and_zeros, int4.group_size)
     weights: dict[str, LinearWeight] = {
         "int8": int8 if packed is None else Int8Weight(int8.weight, int8.scales.float(), packed),
-        "int4": quantize_int4(matrix),
+        "int4": Int4Weight(int4.nibbles, int4.scales_and_zeros, int4.group_size, packed_int4),
     }
     order = torch.randperm(VOCAB_SIZE)
     for form, weight in weights.items():

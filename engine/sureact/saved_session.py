@@ -41,11 +41,13 @@ class SessionOrigin:
         import torch
 
         from sureact import __version__
+        from sureact_kernels.cpu.library import library
 
         settings = {
             "sureact": __version__,
             "torch": torch.__version__,
             "cpu": torch.backends.cpu.get_cpu_capability(),
+            "cpu_ops": "torch" if library() is None else "c++",
             "device": config.device.partition(":")[0],
             "quantization": config.quantization,
             "dtype": config.dtype,

@@ -3,6 +3,7 @@
 import torch
 
 from sureact_kernels.arguments import check_shape
+from sureact_kernels.cpu.library import library_for
 from sureact_kernels.rms_norm import rms_norm
 
 
@@ -27,5 +28,19 @@ def add_rms_norm(
         KernelInputError: shapes differ, or the dtype is not supported.
     """
     check_shape("add_rms_norm", "residual", residual, tuple(x.shape))
-    total = residual + x
-    return rms_norm(total, weight, eps), total
+    library = library_for(x, residual, weight)
+    if library is None or x.shape[-1] % 16:
+        total = residual + x
+        return rms_norm(total, weight, eps), total
+    check_shape("add_rms_norm", "weight", weight, (x.shape[-1],))
+    x, residual = x.contiguous(), residual.contiguous()
+    out, total = torch.empty_like(x), torch.empty_like(x)
+    library.sureact_add_rms_norm(
+        *(t.data_ptr() for t in (x, residual, weight)),
+        eps,
+        *(t.data_ptr() for t in (out, total)),
+        x.numel() // x.shape[-1],
+        x.shape[-1],
+        torch.get_num_threads(),
+    )
+    return out, total

@@ -5,8 +5,10 @@ Made once per pass, since all layers share it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -59,14 +61,42 @@ class Gathered:
     tiles: tuple[Tile, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class AttentionPlan:
-    """The queries of one pass, cut into products."""
+    """Where the queries of one pass stand, and how the reference cuts them into products."""
 
-    num_tokens: int
+    block_tables: torch.Tensor
+    """`[num_seqs, max_blocks]`, int64, contiguous."""
+    first_rows: torch.Tensor
+    """`[num_seqs + 1]`, int64, on the CPU: where the queries of each sequence begin, and their number."""
+    context_lens: torch.Tensor
+    """`[num_seqs]`, int64, on the CPU: tokens per sequence including its queries."""
+    block_size: int
     group: int
     """Query heads per key head."""
-    parts: tuple[Gathered, ...]
+
+    @cached_property
+    def num_tokens(self) -> int:
+        """Queries of all sequences."""
+        return int(self.first_rows[-1])
+
+    @cached_property
+    def parts(self) -> tuple[Gathered, ...]:
+        """The products. A query's result does not depend on the cut: the order of its sums is the same in any."""
+        build = _Builder(self.block_size, self.group, self.block_tables.device)
+        return tuple(
+            build.together(some) if len(some) > 1 else build.alone(some[0])
+            for some in _joined(self._stretches(), self.block_size)
+        )
+
+    def _stretches(self) -> list[_Stretch]:
+        starts = self.first_rows.tolist()
+        return [
+            _Stretch(start, end - start, context_len, table[: -(-context_len // self.block_size)])
+            for start, end, context_len, table in zip(
+                starts[:-1], starts[1:], self.context_lens.tolist(), self.block_tables.tolist(), strict=True
+            )
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +117,7 @@ def plan_attention(
     block_size: int,
     group: int,
 ) -> AttentionPlan:
-    """Cut the queries of a pass into products.
-
-    A query's result does not depend on the cut: its products, and the order of their sums, are the same in any.
+    """Describe the queries of a pass to `paged_attention`.
 
     Args:
         block_tables: `[num_seqs, max_blocks]`, int64; entries past a sequence's end may be any valid block.
@@ -107,19 +135,14 @@ def plan_attention(
             f"plan_attention: {len(query_lens)} query_lens and {len(context_lens)} context_lens are given; "
             f"block_tables has {num_seqs} rows."
         )
-    stretches: list[_Stretch] = []
-    row = 0
-    for table, query_len, context_len in zip(block_tables.tolist(), query_lens, context_lens, strict=True):
+    for query_len, context_len in zip(query_lens, context_lens, strict=True):
         if not 1 <= query_len <= context_len <= max_blocks * block_size:
             raise KernelInputError(
                 f"plan_attention: a sequence has {query_len} queries of {context_len} tokens; it must have at least "
                 f"one and at most its tokens, and its table holds {max_blocks * block_size}."
             )
-        stretches.append(_Stretch(row, query_len, context_len, table[: -(-context_len // block_size)]))
-        row += query_len
-    build = _Builder(block_size, group, block_tables.device)
-    parts = [build.together(some) if len(some) > 1 else build.alone(some[0]) for some in _joined(stretches, block_size)]
-    return AttentionPlan(row, group, tuple(parts))
+    first_rows = torch.tensor([0, *itertools.accumulate(query_lens)])
+    return AttentionPlan(block_tables.contiguous(), first_rows, torch.tensor(context_lens), block_size, group)
 
 
 def _joined(stretches: list[_Stretch], block_size: int) -> Iterator[list[_Stretch]]:

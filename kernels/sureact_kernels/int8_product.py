@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
+
+from sureact_kernels.cpu.library import library
 
 MAX_IN_FEATURES = (2**31 - 1) // (255 * 128)
 """Columns whose products surely add up within 32 bits: each is at most 255 * 128 before the zero point is taken off."""
@@ -56,25 +59,50 @@ def quantize_rows(x: torch.Tensor) -> QuantizedRows:
     return QuantizedRows(torch.from_numpy(planes).view(-1, rows.shape[1]), torch.from_numpy(steps))
 
 
-def int8_product(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedInt8:
+    """An int8 matrix in the layout of `int8_product`."""
+
+    values: torch.Tensor
+    """As the C++ op reads it, or oneDNN's own tensor."""
+    sums: torch.Tensor | None
+    """`[out_features]`, int32, for the C++ op: 128 times the sum of each row. None for oneDNN."""
+
+
+def int8_product(
+    x: torch.Tensor, packed: PackedInt8, scales: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
     """Multiply rows by an int8 matrix.
 
-        out[t, n] = steps[t] * (256 * s(high[t, n]) + s(low[t, n])),   s(i) = float32(i) * scales[n]
+        out[t, n] = steps[t] * (256 * s(high[t, n]) + s(low[t, n])) + bias[n],   s(i) = float32(i) * scales[n]
 
     with `high` and `low` the products of `weight[n]` and the two bytes of `quantize_rows(x)[t]`, exact in int32. So a
-    row's bits depend on nothing but itself. `x` is rounded to 1 / 32639 of the row's largest value, which is finer than
-    bfloat16 down to 1 / 128 of it.
+    row's bits depend on nothing but itself, and are the same in C++ and with oneDNN. `x` is rounded to 1 / 32639 of the
+    row's largest value, which is finer than bfloat16 down to 1 / 128 of it.
 
     Args:
         x: `[num_rows, in_features]`, float32, on the CPU.
         packed: the matrix, from `pack_int8`.
         scales: `[out_features]`, float32: one step of each row of the matrix.
+        bias: `[out_features]`, float32.
 
     Returns:
         `[num_rows, out_features]`, float32, new. A row of `x` that holds NaN or infinity gives NaN.
     """
-    rows = quantize_rows(x)
-    return combine_planes(_product_of_planes(rows.planes, packed, scales), rows.steps)
+    if packed.sums is None:
+        rows = quantize_rows(x)
+        out = combine_planes(_product_of_planes(rows.planes, packed.values, scales), rows.steps)
+        return out if bias is None else out.add_(bias)
+    compiled = library()
+    assert compiled is not None, "only the C++ op packs with sums"
+    x, num_rows, out_features = x.contiguous(), len(x), len(scales)
+    out = x.new_empty((num_rows, out_features))
+    compiled.sureact_int8_product(
+        *(x.data_ptr(), num_rows, packed.values.data_ptr(), packed.sums.data_ptr(), scales.data_ptr()),
+        *(None if bias is None else bias.data_ptr(), out.data_ptr()),
+        *(out_features, x.shape[1], torch.get_num_threads()),
+    )
+    return out
 
 
 def combine_planes(products: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
@@ -92,15 +120,24 @@ def combine_planes(products: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
     return torch.add(low, high, alpha=256, out=low).mul_(steps)
 
 
-def pack_int8(weight: torch.Tensor) -> torch.Tensor | None:
-    """Return `weight` in the layout of `int8_product`; None where this CPU has no exact product for it.
+def pack_int8(weight: torch.Tensor) -> PackedInt8 | None:
+    """Return `weight` in the layout of `int8_product`; None where this machine has no exact product for it.
 
     Args:
         weight: `[out_features, in_features]`, int8, on the CPU; may be dropped afterwards.
     """
-    if weight.shape[1] > MAX_IN_FEATURES or not has_exact_product():
+    out_features, in_features = weight.shape
+    if in_features > MAX_IN_FEATURES:
         return None
-    return torch.ops.onednn.qlinear_prepack(weight, None)
+    compiled = library()
+    if compiled is None or out_features % 16 or in_features % 16:
+        return PackedInt8(torch.ops.onednn.qlinear_prepack(weight, None), None) if has_exact_product() else None
+    weight = weight.contiguous()
+    values, sums = torch.empty_like(weight), torch.empty(out_features, dtype=torch.int32)
+    compiled.sureact_pack_int8(
+        *(weight.data_ptr(), out_features, in_features, values.data_ptr(), sums.data_ptr(), torch.get_num_threads())
+    )
+    return PackedInt8(values, sums)
 
 
 @cache

@@ -7,7 +7,8 @@ import torch.nn.functional as F  # noqa: N812  the field's name for it
 
 from sureact_kernels.arguments import check_dtype
 from sureact_kernels.errors import KernelInputError
-from sureact_kernels.int8_product import int8_product
+from sureact_kernels.int4_product import PackedInt4, int4_product, pack_int4
+from sureact_kernels.int8_product import PackedInt8, int8_product
 
 ROW_MULTIPLE = 4
 """Dense CPU products agree bit for bit between row counts that are multiples of this (measured on AVX-512; the tests
@@ -40,7 +41,7 @@ class Int8Weight:
     """`[out_features, in_features]`, int8, contiguous; in_features a multiple of 16."""
     scales: torch.Tensor
     """`[out_features]`, bfloat16; float32 beside `packed`."""
-    packed: torch.Tensor | None = None
+    packed: PackedInt8 | None = None
     """The same matrix as `int8_product` takes it, from `pack_int8`; without it, torch's own product is used."""
 
     @property
@@ -56,24 +57,26 @@ class Int8Weight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Int4Weight:
-    """`(q - 8) * scale + zero` in groups along in_features, packed as torch's CPU product wants it."""
+    """`(q - 8) * scale + zero` in groups along in_features."""
 
-    packed: torch.Tensor
-    """`[out_features, in_features / 2]`, uint8, from `torch.ops.aten._convert_weight_to_int4pack_for_cpu`."""
+    nibbles: torch.Tensor
+    """`[out_features, in_features / 2]`, uint8: steps `q` of 0 to 15, those of even columns in the low halves."""
     scales_and_zeros: torch.Tensor
     """`[in_features / group_size, out_features, 2]`, bfloat16."""
     group_size: int
     """Columns that share a scale and a zero: 32, 64, 128 or 256."""
+    packed: PackedInt4 | None = None
+    """The same matrix as `int4_product` takes it, from `pack_int4`; without it, every product packs it anew."""
 
     @property
     def out_features(self) -> int:
         """Rows of the matrix."""
-        return self.scales_and_zeros.shape[1]
+        return self.nibbles.shape[0]
 
     @property
     def num_bytes(self) -> int:
         """Bytes that a product reads of it."""
-        return self.packed.nbytes + self.scales_and_zeros.nbytes
+        return self.nibbles.nbytes + self.scales_and_zeros.nbytes
 
 
 LinearWeight = DenseWeight | Int8Weight | Int4Weight
@@ -87,8 +90,8 @@ def linear(
         out[t, n] = sum_k x[t, k] * weight[n, k] + bias[n]
 
     With `invariant`, a row's result has the same bits whatever other rows are in `x`; int8 and int4 products always
-    give that. Sums in float32, for packed int8 weights in integers (`int8_product`). A product that takes bfloat16
-    only rounds `x` to it: int4, int8 that is not packed, and a dense weight in bfloat16.
+    give that. Sums in float32, for packed int8 and int4 weights as `int8_product` and `int4_product` say. int8 that is
+    not packed and a dense weight in bfloat16 round `x` to bfloat16.
 
     Args:
         x: `[num_tokens, in_features]`, float32 or bfloat16; for a dense weight its dtype or float32.
@@ -107,8 +110,9 @@ def linear(
     if isinstance(weight, DenseWeight):
         return _dense(x, weight.weight, bias, invariant=invariant)
     check_dtype("linear", "x", x, (torch.bfloat16, torch.float32))
-    out = (_int8(x, weight) if isinstance(weight, Int8Weight) else _int4(x, weight)).to(x.dtype)
-    return out if bias is None else out.add_(bias)
+    is_same = x.dtype is torch.float32
+    out = _quantized(x, weight, bias if is_same else None)
+    return out if is_same or bias is None else out.add_(bias)
 
 
 def _dense(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *, invariant: bool) -> torch.Tensor:
@@ -122,13 +126,13 @@ def _dense(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *, 
     return F.linear(F.pad(x, (0, 0, 0, missing)), weight, bias)[: x.shape[0]]
 
 
-def _int8(x: torch.Tensor, weight: Int8Weight) -> torch.Tensor:
+def _quantized(x: torch.Tensor, weight: Int8Weight | Int4Weight, bias: torch.Tensor | None) -> torch.Tensor:
+    if isinstance(weight, Int4Weight):
+        packed = weight.packed or pack_int4(weight.nibbles, weight.scales_and_zeros, weight.group_size)
+        return int4_product(x.float(), packed, bias).to(x.dtype)
     if weight.packed is not None:
-        return int8_product(x.float(), weight.packed, weight.scales)
-    return torch.ops.aten._weight_int8pack_mm(x.to(torch.bfloat16).contiguous(), weight.weight, weight.scales)
-
-
-def _int4(x: torch.Tensor, weight: Int4Weight) -> torch.Tensor:
-    return torch.ops.aten._weight_int4pack_mm_for_cpu(
-        x.to(torch.bfloat16).contiguous(), weight.packed, weight.group_size, weight.scales_and_zeros
+        return int8_product(x.float(), weight.packed, weight.scales, bias).to(x.dtype)
+    out = torch.ops.aten._weight_int8pack_mm(x.to(torch.bfloat16).contiguous(), weight.weight, weight.scales).to(
+        x.dtype
     )
+    return out if bias is None else out.add_(bias)

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from sureact_kernels.arguments import check_shape
+from sureact_kernels.int4_product import int4_blocks, int4_product
 from sureact_kernels.int8_product import combine_planes, quantize_rows
 from sureact_kernels.linear import Int4Weight, Int8Weight, LinearWeight, linear
 
@@ -68,7 +69,7 @@ def _pays(weight: LinearWeight, ids: torch.Tensor) -> bool:
 def _can_gather(weight: LinearWeight) -> bool:
     if isinstance(weight, Int8Weight):
         return weight.packed is not None
-    return isinstance(weight, Int4Weight) and weight.out_features % _INT4_BLOCK == 0
+    return isinstance(weight, Int4Weight) and weight.packed is not None and weight.out_features % _INT4_BLOCK == 0
 
 
 def _allowed_by_any(bitmask: torch.Tensor, num_logits: int) -> torch.Tensor:
@@ -88,8 +89,7 @@ def _gathered(x: torch.Tensor, weight: LinearWeight, ids: torch.Tensor) -> torch
         products = (rows.planes.double() - 128) @ weight.weight[ids].double().T
         return combine_planes(products.float().mul_(weight.scales[ids]), rows.steps).to(x.dtype).float()
     assert isinstance(weight, Int4Weight), "dense weights are not gathered"
+    assert weight.packed is not None, "weights that are not packed are not gathered"
     blocks, place = (ids // _INT4_BLOCK).unique(return_inverse=True)
-    packed = weight.packed.unflatten(0, (-1, _INT4_BLOCK)).index_select(0, blocks).flatten(0, 1)
-    scales = weight.scales_and_zeros.unflatten(1, (-1, _INT4_BLOCK)).index_select(1, blocks).flatten(1, 2)
-    logits = linear(x, Int4Weight(packed, scales, weight.group_size)).float()
+    logits = int4_product(x.float(), int4_blocks(weight.packed, blocks)).to(x.dtype).float()
     return logits[:, place * _INT4_BLOCK + ids % _INT4_BLOCK]

@@ -2,8 +2,8 @@
 
 import torch
 
-AWKWARD_SIZES = (1, 63, 123, 1000)
-"""One, just below and above a power of two, and a large size that is no multiple of 16."""
+AWKWARD_SIZES = (1, 63, 123, 160, 1000, 1008)
+"""One, just below and above a power of two, a large size that is no multiple of 16, and an even and an odd multiple."""
 
 RELATIVE_TOLERANCE = {
     # 24 bits of mantissa; sums of up to 1,000 terms lose about 7 bits more in the worst order.

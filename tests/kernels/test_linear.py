@@ -6,6 +6,7 @@ import torch
 from sureact.weights.quantization import quantize_int4, quantize_int8
 from sureact_kernels.arguments import FLOAT_DTYPES
 from sureact_kernels.errors import KernelInputError
+from sureact_kernels.int4_product import pack_int4
 from sureact_kernels.int8_product import has_exact_product, pack_int8
 from sureact_kernels.linear import DenseWeight, Int4Weight, Int8Weight, LinearWeight, linear
 from sureact_kernels.testing import AWKWARD_SIZES, assert_close
@@ -26,7 +27,8 @@ def weights(out_features: int, in_features: int) -> dict[str, LinearWeight]:
         "float16": DenseWeight(matrix.half()),
         "int8": packed(quantize_int8(matrix)),
         "int8 not packed": quantize_int8(matrix),
-        "int4": quantize_int4(matrix),
+        "int4": packed_int4(quantize_int4(matrix)),
+        "int4 not packed": quantize_int4(matrix),
     }
 
 
@@ -34,6 +36,12 @@ def packed(weight: Int8Weight) -> Int8Weight:
     """Return the form that the model takes; the same where this CPU has no exact product."""
     values = pack_int8(weight.weight)
     return weight if values is None else Int8Weight(weight.weight, weight.scales.float(), values)
+
+
+def packed_int4(weight: Int4Weight) -> Int4Weight:
+    """Return the form that the model takes."""
+    values = pack_int4(weight.nibbles, weight.scales_and_zeros, weight.group_size)
+    return Int4Weight(weight.nibbles, weight.scales_and_zeros, weight.group_size, values)
 
 
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES)
@@ -84,6 +92,7 @@ def test_an_int4_product_equals_that_of_its_matrix_read_column_by_column() -> No
         ("int8 not packed", torch.bfloat16),
         ("int4", torch.float32),
         ("int4", torch.bfloat16),
+        ("int4 not packed", torch.float32),
     ],
 )
 @pytest.mark.parametrize("shape", SHAPES)
@@ -101,7 +110,7 @@ def test_no_rows_give_no_rows() -> None:
     assert linear(torch.empty(0, 64), dense(32, 64, torch.float32)).shape == (0, 32)
 
 
-@pytest.mark.parametrize("form", ["int8", "int8 not packed", "int4"])
+@pytest.mark.parametrize("form", ["int8", "int8 not packed", "int4", "int4 not packed"])
 def test_quantized_weights_refuse_other_activations_than_float32_and_bfloat16(form: str) -> None:
     with pytest.raises(KernelInputError, match=r"float16.*bfloat16"):
         linear(torch.randn(1, 64).half(), weights(64, 64)[form])

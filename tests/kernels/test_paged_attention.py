@@ -9,7 +9,8 @@ from sureact_kernels.errors import KernelInputError
 from sureact_kernels.paged_attention import paged_attention
 from sureact_kernels.testing import assert_close
 
-BLOCK_SIZE, HEAD_DIM, SCALE = 16, 24, 0.2
+BLOCK_SIZE, SCALE = 16, 0.2
+HEAD_DIMS = (24, 64, 80, 128)
 QUERY_LENS = (1, 63, 5, 300, 1, 130, 2, 1, 16, 3)
 CONTEXT_LENS = (40, 63, 128, 310, 1, 131, 17, 16, 200, 60)
 NUM_BLOCKS, MAX_BLOCKS = 90, 20
@@ -17,16 +18,23 @@ NUM_BLOCKS, MAX_BLOCKS = 90, 20
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def batch(dtype: torch.dtype, num_q_heads: int = 6, num_kv_heads: int = 2) -> Batch:
+def batch(
+    dtype: torch.dtype,
+    num_q_heads: int = 6,
+    num_kv_heads: int = 2,
+    *,
+    head_dim: int = 24,
+    cache_dtype: torch.dtype | None = None,
+) -> Batch:
     """Queries, keys, values, and a table of shuffled blocks per sequence, padded with block 0."""
-    shape = (NUM_BLOCKS, BLOCK_SIZE, num_kv_heads, HEAD_DIM)
+    shape = (NUM_BLOCKS, BLOCK_SIZE, num_kv_heads, head_dim)
     blocks = torch.randperm(NUM_BLOCKS).tolist()
     tables = torch.zeros(len(CONTEXT_LENS), MAX_BLOCKS, dtype=torch.int64)
     for row, length in enumerate(CONTEXT_LENS):
         for i in range(-(-length // BLOCK_SIZE)):
             tables[row, i] = blocks.pop()
-    q = torch.randn(sum(QUERY_LENS), num_q_heads, HEAD_DIM).to(dtype)
-    return q, torch.randn(shape).to(dtype), torch.randn(shape).to(dtype), tables
+    q = torch.randn(sum(QUERY_LENS), num_q_heads, head_dim).to(dtype)
+    return q, torch.randn(shape).to(cache_dtype or dtype), torch.randn(shape).to(cache_dtype or dtype), tables
 
 
 def attend(
@@ -65,10 +73,48 @@ def test_equals_causal_attention_in_float64(num_q_heads: int, num_kv_heads: int,
     assert_close(attend(q, keys, values, tables), exact(q, keys, values, tables), dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+@pytest.mark.parametrize(("num_q_heads", "num_kv_heads"), [(4, 4), (14, 2), (3, 1), (20, 1)])
+def test_float32_queries_read_a_bfloat16_cache(num_q_heads: int, num_kv_heads: int, head_dim: int) -> None:
+    q, keys, values, tables = batch(
+        torch.float32, num_q_heads, num_kv_heads, head_dim=head_dim, cache_dtype=torch.bfloat16
+    )
+    assert_close(attend(q, keys, values, tables), exact(q, keys, values, tables), torch.float32)
+
+
+@pytest.mark.parametrize("large", [1e4, 3e8])
+def test_scores_of_any_size_are_served(large: float) -> None:
+    """The largest exponent is taken off first; a block whose scores are all far below the others counts as zero."""
+    q, keys, values, tables = batch(torch.float32, head_dim=64, cache_dtype=torch.bfloat16)
+    keys[tables[3, 2]] *= large
+    out = attend(q, keys, values, tables)
+    assert_close(out, exact(q, keys, values, tables), torch.float32)
+
+
+def test_a_sequence_that_is_damaged_leaves_the_others_alone() -> None:
+    q, keys, values, tables = batch(torch.float32, head_dim=64, cache_dtype=torch.bfloat16)
+    whole = attend(q, keys, values, tables)
+    q[3] = torch.nan
+    damaged = attend(q, keys, values, tables)
+    assert damaged[3].isnan().all()
+    others = torch.arange(len(q)) != 3
+    assert torch.equal(damaged[others], whole[others])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cache_dtype", "head_dim"),
+    [
+        (torch.float32, torch.float32, 24),
+        (torch.bfloat16, torch.bfloat16, 24),
+        (torch.float32, torch.bfloat16, 64),
+        (torch.float32, torch.bfloat16, 80),
+    ],
+)
 @pytest.mark.parametrize(("num_q_heads", "num_kv_heads"), [(6, 2), (14, 2)])
-def test_each_token_has_the_bits_that_it_gets_alone(num_q_heads: int, num_kv_heads: int, dtype: torch.dtype) -> None:
-    q, keys, values, tables = batch(dtype, num_q_heads, num_kv_heads)
+def test_each_token_has_the_bits_that_it_gets_alone(
+    num_q_heads: int, num_kv_heads: int, dtype: torch.dtype, cache_dtype: torch.dtype, head_dim: int
+) -> None:
+    q, keys, values, tables = batch(dtype, num_q_heads, num_kv_heads, head_dim=head_dim, cache_dtype=cache_dtype)
     out = attend(q, keys, values, tables)
     start = 0
     for table, query_len, context_len in zip(tables, QUERY_LENS, CONTEXT_LENS, strict=True):
@@ -80,9 +126,10 @@ def test_each_token_has_the_bits_that_it_gets_alone(num_q_heads: int, num_kv_hea
         start += query_len
 
 
+@pytest.mark.parametrize("cache_dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("query_len", [1, 2, 3, 4, 7, 8])
-def test_sequences_have_the_bits_that_they_get_alone(query_len: int) -> None:
-    q, keys, values, tables = batch(torch.float32)
+def test_sequences_have_the_bits_that_they_get_alone(query_len: int, cache_dtype: torch.dtype) -> None:
+    q, keys, values, tables = batch(torch.float32, head_dim=64, cache_dtype=cache_dtype)
     lens = [length for length in CONTEXT_LENS if length >= query_len]
     rows = [row for row, length in enumerate(CONTEXT_LENS) if length >= query_len]
     q = q[: query_len * len(lens)]

@@ -121,6 +121,7 @@ def speed_notes(device: torch.device, machine: dict[str, Any]) -> list[str]:
         ]
     features: list[str] = machine["cpu_features"]
     notes = ["int8 and int4 products are on: decoding reads a half or a quarter of the bytes of bfloat16."]
+    notes.append(_cpu_ops_note())
     if "avx512f" not in features:
         notes.append("Falls back: no AVX-512, so the int8 and int4 products run on narrower vectors.")
     if not {"avx512_bf16", "amx_bf16"} & set(features):
@@ -128,6 +129,14 @@ def speed_notes(device: torch.device, machine: dict[str, Any]) -> list[str]:
     if machine["gpus"] == []:
         notes.append("No GPU that this torch can use; with one, install a CUDA build of torch.")
     return notes
+
+
+def _cpu_ops_note() -> str:
+    from sureact_kernels.cpu.library import library, reason_unavailable
+
+    if library() is not None:
+        return "The ops built from C++ for this processor are in use (SUREACT_KERNELS=reference turns them off)."
+    return f"Falls back: the ops run in torch, at about two thirds of the speed: {reason_unavailable()}"
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

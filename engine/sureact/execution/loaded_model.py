@@ -33,6 +33,8 @@ from sureact.weights.device_placement import load_transformers_model, native_sup
 from sureact.weights.gguf_conversion import convert_gguf
 from sureact.weights.load_weights import load_weights
 from sureact.weights.model_config import read_model_config
+from sureact_kernels.cpu.library import is_built, library
+from sureact_kernels.errors import KernelInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +81,8 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
     device = resolve_device(config.device)
     num_threads = config.num_threads or default_num_threads()
     torch.set_num_threads(num_threads)
+    if device.type == "cpu":
+        _prepare_cpu_ops(progress)
     reason = native_support(folder) or _too_large(folder, config, device)
     if reason is None:
         parts = _load_native(folder, config, device, progress)
@@ -112,6 +116,15 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
     )
     cache = PagedCache(parts.cache_size.num_blocks, BLOCK_SIZE, has_prefix_cache=resolved.prefix_cache)
     return LoadedModel(resolved, folder, parts.tokenizer, parts.runner, cache, penalty)
+
+
+def _prepare_cpu_ops(progress: Callable[[str], None] | None) -> None:
+    try:
+        if progress is not None and not is_built():
+            progress("Building the CPU ops (once)")
+        library()
+    except KernelInputError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _too_large(folder: Path, config: EngineConfig, device: torch.device) -> str | None:

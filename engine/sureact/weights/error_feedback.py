@@ -11,10 +11,10 @@ from sureact.weights.quantization import (
     INT4_GROUP_SIZE,
     Int4Bounds,
     fit_int4_bounds,
-    pack_int4,
     row_chunks,
     without_zeros,
 )
+from sureact_kernels.int4_product import to_nibbles
 from sureact_kernels.linear import Int4Weight
 
 _DAMPINGS = (0.01, 0.1, 1.0)
@@ -57,7 +57,7 @@ def quantize_int4_for_inputs(
             order.argsort()
         ].T
         scales_and_zeros[:, rows] = bounds.scales_and_zeros()
-    return pack_int4(steps, scales_and_zeros, group_size)
+    return Int4Weight(to_nibbles(steps), scales_and_zeros, group_size)
 
 
 def _feedback_factor(moments: torch.Tensor, mean: torch.Tensor) -> torch.Tensor | None:

@@ -72,4 +72,4 @@ def _moved(weight: QuantizedWeight, device: torch.device) -> QuantizedWeight:
         return weight
     if isinstance(weight, Int8Weight):
         return Int8Weight(weight.weight.to(device), weight.scales.to(device, torch.bfloat16))
-    return Int4Weight(weight.packed.to(device), weight.scales_and_zeros.to(device), weight.group_size)
+    return Int4Weight(weight.nibbles.to(device), weight.scales_and_zeros.to(device), weight.group_size)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from sureact_kernels.int4_product import to_nibbles
 from sureact_kernels.linear import Int4Weight, Int8Weight
 
 INT4_GROUP_SIZE = 32
@@ -143,13 +144,7 @@ def quantize_int4(weight: torch.Tensor, group_size: int = INT4_GROUP_SIZE) -> In
         bounds = fit_int4_bounds(groups, torch.ones(num_columns))
         steps[rows] = bounds.round(groups).add_(8).flatten(1).to(torch.int32)
         scales_and_zeros[:, rows] = bounds.scales_and_zeros()
-    return pack_int4(steps, scales_and_zeros, group_size)
-
-
-def pack_int4(steps: torch.Tensor, scales_and_zeros: torch.Tensor, group_size: int) -> Int4Weight:
-    """Pack steps `[out_features, in_features]`, int32, 0 to 15, as the product takes them."""
-    packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(steps, 1)
-    return Int4Weight(packed=packed, scales_and_zeros=scales_and_zeros, group_size=group_size)
+    return Int4Weight(to_nibbles(steps), scales_and_zeros, group_size)
 
 
 def without_zeros(scale: torch.Tensor) -> torch.Tensor:

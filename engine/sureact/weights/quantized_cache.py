@@ -21,6 +21,7 @@ from sureact.weights.quantization import (
     quantize_int4,
     quantize_int8,
 )
+from sureact_kernels.int4_product import pack_int4
 from sureact_kernels.int8_product import pack_int8
 from sureact_kernels.linear import Int4Weight, Int8Weight
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from sureact.weights.checkpoint import Checkpoint
     from sureact.weights.parameter_names import ParameterSource
 
-_LAYOUT_VERSION = "v3"
+_LAYOUT_VERSIONS = {"int8": "v3", "int4": "v4"}
 """Part of the file name; changes when the quantization or the layout of the file does."""
 
 _ALIGNMENT_BYTES = 64
@@ -69,7 +70,7 @@ def quantized_weights(
         CheckpointError: a weight is NaN or infinite.
     """
     form = "int4-nearest" if quantization == "int4" and input_moments is None else quantization
-    path = checkpoint.folder / "quantized" / f"{form}-{_LAYOUT_VERSION}.safetensors"
+    path = checkpoint.folder / "quantized" / f"{form}-{_LAYOUT_VERSIONS[quantization]}.safetensors"
     metadata = {"fingerprint": _fingerprint(checkpoint)}
     cached = _read(path, metadata)
     if cached is not None:
@@ -114,16 +115,15 @@ def _as_far_as_possible(moments: Iterator[tuple[str, torch.Tensor]]) -> Iterator
 
 
 def _fingerprint(checkpoint: Checkpoint) -> str:
-    """Describe all that the file depends on; torch packs int4 differently per CPU capability, and may per version."""
-    files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in checkpoint.files]
-    return json.dumps([files, torch.__version__, torch.backends.cpu.get_cpu_capability()])
+    """Describe all that the file depends on."""
+    return json.dumps([(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in checkpoint.files])
 
 
 def _flatten(name: str, weight: QuantizedWeight) -> dict[str, torch.Tensor]:
     scales = weight.scales if isinstance(weight, Int8Weight) else weight.scales_and_zeros
     if not scales.isfinite().all():
         raise CheckpointError(f"The weights of {name} hold NaN or infinite values; fetch the model again.")
-    values = weight.weight if isinstance(weight, Int8Weight) else weight.packed
+    values = weight.weight if isinstance(weight, Int8Weight) else weight.nibbles
     return {f"{name}.values": values, f"{name}.scales": scales}
 
 
@@ -133,12 +133,15 @@ def _unflatten(
     """Make weights of tensors, which come from the file at `path` or, with None, have memory of their own."""
     names = [key.removesuffix(".values") for key in flat if key.endswith(".values")]
     pairs = {name: (flat[f"{name}.values"], flat[f"{name}.scales"]) for name in names}
-    if quantization == "int4":
-        return {name: Int4Weight(values, scales, INT4_GROUP_SIZE) for name, (values, scales) in pairs.items()}
     weights: dict[str, QuantizedWeight] = {}
     for name, (values, scales) in pairs.items():
-        packed = pack_int8(values if path is None else _remapped(path, f"{name}.values"))
-        weights[name] = Int8Weight(values, scales if packed is None else scales.float(), packed)
+        read = values if path is None else _remapped(path, f"{name}.values")
+        if quantization == "int4":
+            packed_int4 = pack_int4(read, scales, INT4_GROUP_SIZE)
+            weights[name] = Int4Weight(values, scales, INT4_GROUP_SIZE, packed_int4)
+        else:
+            packed = pack_int8(read)
+            weights[name] = Int8Weight(values, scales if packed is None else scales.float(), packed)
     return weights
 
 
@@ -189,8 +192,8 @@ def _write(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str
         if padding_bytes:
             save_file(tensors, unfinished, metadata | {"padding": " " * padding_bytes})
         unfinished.replace(path)
-        form = path.name.removesuffix(f"{_LAYOUT_VERSION}.safetensors")
-        for outdated in set(path.parent.glob(f"{form}v*.safetensors")) - {path}:
+        form = path.stem.rpartition("-")[0]
+        for outdated in set(path.parent.glob(f"{form}-v*.safetensors")) - {path}:
             outdated.unlink()
     except (SafetensorError, OSError) as error:
         _logger.warning(

@@ -118,6 +118,13 @@ def test_what_falls_back_is_told_with_its_reason(features: list[str], said: list
     assert all(reason in note for reason, note in zip(said, falls_back, strict=True))
 
 
+def test_ops_that_cannot_be_built_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sureact_kernels.cpu.library._found", lambda: (None, "there is no C++ compiler; install g++."))
+    notes = speed_notes(torch.device("cpu"), {"cpu_features": ["avx512f", "avx512_bf16"], "gpus": ["a GPU"]})
+    assert notes[-1].startswith("Falls back: the ops run in torch")
+    assert notes[-1].endswith("install g++.")
+
+
 def test_a_gpu_has_no_int8_products() -> None:
     notes = speed_notes(torch.device("cuda"), {"cpu_features": [], "gpus": ["a GPU"]})
     assert any("int8" in note for note in notes)

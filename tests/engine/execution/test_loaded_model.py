@@ -12,6 +12,7 @@ from sureact.errors import ConfigError
 from sureact.execution.loaded_model import load_model
 from sureact.execution.model_runner import PagedModelRunner
 from sureact.execution.transformers_runner import TransformersRunner
+from sureact_kernels.cpu.library import library, reason_unavailable
 
 
 def _ten_bytes(device: object) -> int:
@@ -33,6 +34,23 @@ def test_every_auto_is_resolved(tiny_folder: Path) -> None:
     assert config.max_model_len == 1024
     assert config.num_threads >= 1
     assert config.notices == ()
+
+
+def test_building_the_cpu_ops_is_told_once(tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if library() is None:
+        pytest.skip(f"no C++ ops here: {reason_unavailable()}")
+    told: list[str] = []
+    load_model(EngineConfig(model=str(tiny_folder)), told.append)
+    assert told == []
+    monkeypatch.setenv("SUREACT_HOME", str(tmp_path))
+    load_model(EngineConfig(model=str(tiny_folder)), told.append)
+    assert told == ["Building the CPU ops (once)"]
+
+
+def test_a_wish_for_unknown_kernels_is_refused(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREACT_KERNELS", "fast")
+    with pytest.raises(ConfigError, match="SUREACT_KERNELS is 'fast'"):
+        load_model(EngineConfig(model=str(tiny_folder)), print)
 
 
 def test_the_checkpoints_own_repetition_penalty_applies_and_is_said(tiny_folder: Path, tmp_path: Path) -> None:

@@ -64,14 +64,14 @@ def test_chunks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     int8, int4 = quantize_int8(weight), quantize_int4(weight)
     monkeypatch.setattr(quantization, "_CHUNK_VALUES", 64 * 5)
     assert torch.equal(quantize_int8(weight).weight, int8.weight)
-    assert torch.equal(quantize_int4(weight).packed, int4.packed)
+    assert torch.equal(quantize_int4(weight).nibbles, int4.nibbles)
     assert torch.equal(quantize_int4(weight).scales_and_zeros, int4.scales_and_zeros)
 
 
 def test_quantized_forms_have_the_layout_of_the_product() -> None:
     weight = _weight(2, rows=16, columns=64)
     int4 = quantize_int4(weight)
-    assert (int4.packed.shape, int4.packed.dtype) == ((16, 32), torch.uint8)
+    assert (int4.nibbles.shape, int4.nibbles.dtype) == ((16, 32), torch.uint8)
     assert (int4.scales_and_zeros.shape, int4.scales_and_zeros.dtype) == ((2, 16, 2), torch.bfloat16)
     assert quantize_int8(weight).scales.shape == (16,)
 

@@ -1,0 +1,46 @@
+"""Which version of an op is used."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from sureact_kernels.cpu import library as module
+from sureact_kernels.rms_norm import rms_norm
+
+needs_ops = pytest.mark.skipif(module.library() is None, reason=f"no C++ ops here: {module.reason_unavailable()}")
+
+
+def test_only_float32_on_the_cpu_is_taken(ops: str) -> None:
+    x = torch.ones(1)
+    assert (module.library_for(x, x) is not None) == (ops == "c++")
+    assert module.library_for(x, x.bfloat16()) is None
+    assert module.library_for(x.to("meta")) is None
+
+
+@needs_ops
+def test_without_ops_the_reference_computes() -> None:
+    """In a process of its own, as a user would run it."""
+    program = (
+        "import torch; from sureact_kernels.cpu.library import library, reason_unavailable;"
+        "from sureact_kernels.rms_norm import rms_norm; assert library() is None; print(reason_unavailable());"
+        "print(rms_norm(torch.ones(1, 16), torch.ones(16), 1e-6)[0, 0])"
+    )
+    environment = os.environ | {"SUREACT_KERNELS": "reference"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("SUREACT_KERNELS is 'reference'.\ntensor(1.")
+
+
+@needs_ops
+@pytest.mark.parametrize("num_threads", [1, 2, 3])
+def test_the_number_of_threads_changes_nothing(num_threads: int, ops: str) -> None:
+    x, weight = torch.randn(300, 1024), torch.randn(1024)
+    before = torch.get_num_threads()
+    whole = rms_norm(x, weight, 1e-6)
+    try:
+        torch.set_num_threads(num_threads)
+        assert torch.equal(rms_norm(x, weight, 1e-6), whole)
+    finally:
+        torch.set_num_threads(before)
