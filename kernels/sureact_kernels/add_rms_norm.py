@@ -3,7 +3,7 @@
 import torch
 
 from sureact_kernels.arguments import check_shape
-from sureact_kernels.cpu.library import library_for
+from sureact_kernels.dispatch import version_of
 from sureact_kernels.rms_norm import rms_norm
 
 
@@ -28,19 +28,9 @@ def add_rms_norm(
         KernelInputError: shapes differ, or the dtype is not supported.
     """
     check_shape("add_rms_norm", "residual", residual, tuple(x.shape))
-    library = library_for(x, residual, weight)
-    if library is None or x.shape[-1] % 16:
-        total = residual + x
-        return rms_norm(total, weight, eps), total
     check_shape("add_rms_norm", "weight", weight, (x.shape[-1],))
-    x, residual = x.contiguous(), residual.contiguous()
-    out, total = torch.empty_like(x), torch.empty_like(x)
-    library.sureact_add_rms_norm(
-        *(t.data_ptr() for t in (x, residual, weight)),
-        eps,
-        *(t.data_ptr() for t in (out, total)),
-        x.numel() // x.shape[-1],
-        x.shape[-1],
-        torch.get_num_threads(),
-    )
-    return out, total
+    version = version_of("add_rms_norm", x, residual, weight)
+    if version is not None:
+        return version.add_rms_norm(x, residual, weight, eps)
+    total = residual + x
+    return rms_norm(total, weight, eps), total

@@ -6,16 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
+from sureact_kernels.cpu import int4_product as compiled
 from sureact_kernels.cpu.library import library
-
-COMPILED_GROUP_SIZE = 32
-"""Columns that share a scale and a zero in the C++ op."""
 
 _PACKED_ROWS = 64
 """Rows that torch packs together, a multiple of what any CPU packs; also those of a block of the C++ op."""
-
-_PAIR_BYTES, _COMPILED_ROW_BYTES = 4, 16
-"""Of a group of a row in the C++ layout: scale and zero in bfloat16, and 32 steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +23,6 @@ class PackedInt4:
     scales_and_zeros: torch.Tensor | None
     """`[in_features / group_size, out_features, 2]`, bfloat16, for torch's product. None for the C++ op."""
     group_size: int
-    out_features: int
 
 
 def int4_product(x: torch.Tensor, packed: PackedInt4, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -48,20 +42,12 @@ def int4_product(x: torch.Tensor, packed: PackedInt4, bias: torch.Tensor | None 
     Returns:
         `[num_rows, out_features]`, float32, new. A row of `x` that holds NaN or infinity gives NaN.
     """
-    if packed.scales_and_zeros is not None:
-        out = torch.ops.aten._weight_int4pack_mm_for_cpu(
-            x.to(torch.bfloat16).contiguous(), packed.values, packed.group_size, packed.scales_and_zeros
-        ).float()
-        return out if bias is None else out.add_(bias)
-    compiled = library()
-    assert compiled is not None, "only the C++ op packs scales and zeros with the values"
-    x, num_rows = x.contiguous(), len(x)
-    out = x.new_empty((num_rows, packed.out_features))
-    compiled.sureact_int4_product(
-        *(x.data_ptr(), num_rows, packed.values.data_ptr(), None if bias is None else bias.data_ptr()),
-        *(out.data_ptr(), packed.out_features, x.shape[1], torch.get_num_threads()),
-    )
-    return out
+    if packed.scales_and_zeros is None:
+        return compiled.int4_product(x, packed.values, bias)
+    out = torch.ops.aten._weight_int4pack_mm_for_cpu(
+        x.to(torch.bfloat16).contiguous(), packed.values, packed.group_size, packed.scales_and_zeros
+    ).float()
+    return out if bias is None else out.add_(bias)
 
 
 def pack_int4(nibbles: torch.Tensor, scales_and_zeros: torch.Tensor, group_size: int) -> PackedInt4:
@@ -73,18 +59,9 @@ def pack_int4(nibbles: torch.Tensor, scales_and_zeros: torch.Tensor, group_size:
         scales_and_zeros: `[in_features / group_size, out_features, 2]`, bfloat16.
         group_size: 32, 64, 128 or 256, dividing in_features.
     """
-    out_features, in_features = nibbles.shape[0], 2 * nibbles.shape[1]
-    compiled = library()
-    if compiled is None or group_size != COMPILED_GROUP_SIZE:
-        return PackedInt4(_packed_for_torch(nibbles), scales_and_zeros, group_size, out_features)
-    nibbles, scales_and_zeros = nibbles.contiguous(), scales_and_zeros.contiguous()
-    stretch_bytes = 16 * (_PAIR_BYTES + _COMPILED_ROW_BYTES)
-    values = torch.empty((out_features // 16, in_features // group_size, stretch_bytes), dtype=torch.uint8)
-    compiled.sureact_pack_int4(
-        *(nibbles.data_ptr(), scales_and_zeros.data_ptr(), out_features, in_features),
-        *(values.data_ptr(), torch.get_num_threads()),
-    )
-    return PackedInt4(values, None, group_size, out_features)
+    if library() is not None and compiled.takes(group_size):
+        return PackedInt4(compiled.pack_int4(nibbles, scales_and_zeros), None, group_size)
+    return PackedInt4(_packed_for_torch(nibbles), scales_and_zeros, group_size)
 
 
 def int4_blocks(packed: PackedInt4, blocks: torch.Tensor) -> PackedInt4:
@@ -94,13 +71,12 @@ def int4_blocks(packed: PackedInt4, blocks: torch.Tensor) -> PackedInt4:
         packed: a matrix whose out_features is a multiple of 64.
         blocks: int64, which blocks.
     """
-    num_rows = len(blocks) * _PACKED_ROWS
     if packed.scales_and_zeros is None:
         values = packed.values.unflatten(0, (-1, _PACKED_ROWS // 16)).index_select(0, blocks).flatten(0, 1)
-        return PackedInt4(values, None, packed.group_size, num_rows)
+        return PackedInt4(values, None, packed.group_size)
     values = packed.values.unflatten(0, (-1, _PACKED_ROWS)).index_select(0, blocks).flatten(0, 1)
     scales = packed.scales_and_zeros.unflatten(1, (-1, _PACKED_ROWS)).index_select(1, blocks).flatten(1, 2)
-    return PackedInt4(values, scales, packed.group_size, num_rows)
+    return PackedInt4(values, scales, packed.group_size)
 
 
 def to_nibbles(steps: torch.Tensor) -> torch.Tensor:

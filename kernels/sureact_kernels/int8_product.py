@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from sureact_kernels.cpu import int8_product as compiled
 from sureact_kernels.cpu.library import library
 
 MAX_IN_FEATURES = (2**31 - 1) // (255 * 128)
@@ -89,20 +90,11 @@ def int8_product(
     Returns:
         `[num_rows, out_features]`, float32, new. A row of `x` that holds NaN or infinity gives NaN.
     """
-    if packed.sums is None:
-        rows = quantize_rows(x)
-        out = combine_planes(_product_of_planes(rows.planes, packed.values, scales), rows.steps)
-        return out if bias is None else out.add_(bias)
-    compiled = library()
-    assert compiled is not None, "only the C++ op packs with sums"
-    x, num_rows, out_features = x.contiguous(), len(x), len(scales)
-    out = x.new_empty((num_rows, out_features))
-    compiled.sureact_int8_product(
-        *(x.data_ptr(), num_rows, packed.values.data_ptr(), packed.sums.data_ptr(), scales.data_ptr()),
-        *(None if bias is None else bias.data_ptr(), out.data_ptr()),
-        *(out_features, x.shape[1], torch.get_num_threads()),
-    )
-    return out
+    if packed.sums is not None:
+        return compiled.int8_product(x, packed.values, packed.sums, scales, bias)
+    rows = quantize_rows(x)
+    out = combine_planes(_product_of_planes(rows.planes, packed.values, scales), rows.steps)
+    return out if bias is None else out.add_(bias)
 
 
 def combine_planes(products: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
@@ -126,18 +118,11 @@ def pack_int8(weight: torch.Tensor) -> PackedInt8 | None:
     Args:
         weight: `[out_features, in_features]`, int8, on the CPU; may be dropped afterwards.
     """
-    out_features, in_features = weight.shape
-    if in_features > MAX_IN_FEATURES:
+    if weight.shape[1] > MAX_IN_FEATURES:
         return None
-    compiled = library()
-    if compiled is None or out_features % 16 or in_features % 16:
-        return PackedInt8(torch.ops.onednn.qlinear_prepack(weight, None), None) if has_exact_product() else None
-    weight = weight.contiguous()
-    values, sums = torch.empty_like(weight), torch.empty(out_features, dtype=torch.int32)
-    compiled.sureact_pack_int8(
-        *(weight.data_ptr(), out_features, in_features, values.data_ptr(), sums.data_ptr(), torch.get_num_threads())
-    )
-    return PackedInt8(values, sums)
+    if library() is not None and compiled.takes(weight):
+        return PackedInt8(*compiled.pack_int8(weight))
+    return PackedInt8(torch.ops.onednn.qlinear_prepack(weight, None), None) if has_exact_product() else None
 
 
 @cache

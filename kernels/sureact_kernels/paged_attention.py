@@ -5,7 +5,7 @@ import torch
 
 from sureact_kernels.arguments import check_shape
 from sureact_kernels.attention_plan import ROW_MULTIPLE, AttentionPlan, Tile
-from sureact_kernels.cpu.library import library_for
+from sureact_kernels.dispatch import version_of
 
 
 def paged_attention(
@@ -37,22 +37,9 @@ def paged_attention(
     """
     num_kv_heads, head_dim = key_cache.shape[2:]
     check_shape("paged_attention", "q", q, (plan.num_tokens, num_kv_heads * plan.group, head_dim))
-    library = library_for(q)
-    if library is None or not _is_compiled_for(key_cache, value_cache):
-        return _reference(q, key_cache, value_cache, plan, scale)
-    q = q.contiguous()
-    out = torch.empty_like(q)
-    library.sureact_paged_attention(
-        *(t.data_ptr() for t in (q, key_cache, value_cache, plan.block_tables, plan.first_rows, plan.context_lens)),
-        *(scale, out.data_ptr(), *plan.block_tables.shape, plan.block_size),
-        *(q.shape[1], num_kv_heads, head_dim, torch.get_num_threads()),
-    )
-    return out
-
-
-def _is_compiled_for(key_cache: torch.Tensor, value_cache: torch.Tensor) -> bool:
-    is_plain = all(cache.dtype is torch.bfloat16 and cache.is_contiguous() for cache in (key_cache, value_cache))
-    return is_plain and key_cache.shape[3] % 16 == 0
+    version = version_of("paged_attention", q, key_cache, value_cache)
+    run = _reference if version is None else version.paged_attention
+    return run(q, key_cache, value_cache, plan, scale)
 
 
 def _reference(

@@ -5,11 +5,8 @@ from typing import NamedTuple
 import torch
 
 from sureact_kernels.arguments import check_shape
-from sureact_kernels.cpu.library import library_for
+from sureact_kernels.dispatch import version_of
 from sureact_kernels.rms_norm import rms_norm
-
-MAX_HEAD_DIM = 512
-"""Dimensions of a head that the C++ version takes; it keeps one on its stack."""
 
 
 class HeadNorm(NamedTuple):
@@ -58,34 +55,17 @@ def qk_norm_rope_store(
     Source: Su et al. 2021, arXiv:2104.09864.
     """
     num_tokens = qkv.shape[0]
-    num_kv_heads, head_dim = key_cache.shape[2:]
+    head_dim = key_cache.shape[3]
     check_shape("qk_norm_rope_store", "cos", cos, (num_tokens, head_dim))
     check_shape("qk_norm_rope_store", "slot_mapping", slot_mapping, (num_tokens,))
-    num_q_heads = qkv.shape[1] // head_dim - 2 * num_kv_heads
-    library = library_for(qkv, cos, sin, *(head_norm[:2] if head_norm else ()))
-    if library is None or not _is_compiled_for(key_cache, value_cache):
-        return _reference(qkv.view(num_tokens, -1, head_dim), cos, sin, key_cache, value_cache, slot_mapping, head_norm)
-    qkv, cos, sin = qkv.contiguous(), cos.contiguous(), sin.contiguous()
-    q = qkv.new_empty((num_tokens, num_q_heads, head_dim))
-    library.sureact_qk_norm_rope_store(
-        *(tensor.data_ptr() for tensor in (qkv, cos, sin, key_cache, value_cache, slot_mapping.contiguous())),
-        *(
-            (head_norm.q_weight.data_ptr(), head_norm.k_weight.data_ptr(), head_norm.eps)
-            if head_norm
-            else (None, None, 0)
-        ),
-        *(q.data_ptr(), num_tokens, num_q_heads, num_kv_heads, head_dim, torch.get_num_threads()),
-    )
-    return q
-
-
-def _is_compiled_for(key_cache: torch.Tensor, value_cache: torch.Tensor) -> bool:
-    is_plain = all(cache.dtype is torch.bfloat16 and cache.is_contiguous() for cache in (key_cache, value_cache))
-    return is_plain and key_cache.shape[3] % 32 == 0 and key_cache.shape[3] <= MAX_HEAD_DIM
+    norm_weights = () if head_norm is None else (head_norm.q_weight, head_norm.k_weight)
+    version = version_of("qk_norm_rope_store", qkv, key_cache, value_cache, cos, sin, *norm_weights)
+    run = _reference if version is None else version.qk_norm_rope_store
+    return run(qkv, cos, sin, key_cache, value_cache, slot_mapping, head_norm)
 
 
 def _reference(
-    heads: torch.Tensor,
+    qkv: torch.Tensor,
     cos: torch.Tensor,
     sin: torch.Tensor,
     key_cache: torch.Tensor,
@@ -93,7 +73,8 @@ def _reference(
     slot_mapping: torch.Tensor,
     head_norm: HeadNorm | None,
 ) -> torch.Tensor:
-    num_kv_heads = key_cache.shape[2]
+    num_kv_heads, head_dim = key_cache.shape[2:]
+    heads = qkv.view(qkv.shape[0], -1, head_dim)
     num_q_heads = heads.shape[1] - 2 * num_kv_heads
     q, k, v = heads.split((num_q_heads, num_kv_heads, num_kv_heads), dim=1)
     if head_norm is not None:

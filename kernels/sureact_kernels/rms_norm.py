@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the field's name for it
 
 from sureact_kernels.arguments import FLOAT_DTYPES, check_dtype, check_shape
-from sureact_kernels.cpu.library import library_for
+from sureact_kernels.dispatch import version_of
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -29,12 +29,5 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """
     check_dtype("rms_norm", "x", x, FLOAT_DTYPES)
     check_shape("rms_norm", "weight", weight, (x.shape[-1],))
-    library = library_for(x, weight)
-    if library is None or x.shape[-1] % 16:
-        return F.rms_norm(x, weight.shape, weight, eps)
-    x, size = x.contiguous(), x.shape[-1]
-    out = torch.empty_like(x)
-    library.sureact_rms_norm(
-        x.data_ptr(), weight.data_ptr(), eps, out.data_ptr(), x.numel() // size, size, torch.get_num_threads()
-    )
-    return out
+    version = version_of("rms_norm", x, weight)
+    return F.rms_norm(x, weight.shape, weight, eps) if version is None else version.rms_norm(x, weight, eps)

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the field's name for it
 
 from sureact_kernels.arguments import FLOAT_DTYPES, check_dtype
-from sureact_kernels.cpu.library import library_for
+from sureact_kernels.dispatch import version_of
 from sureact_kernels.errors import KernelInputError
 
 MAX_SERIAL_ELEMENTS = 32767
@@ -31,14 +31,8 @@ def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
     check_dtype("silu_and_mul", "gate_up", gate_up, FLOAT_DTYPES)
     if gate_up.shape[-1] % 2:
         raise KernelInputError(f"silu_and_mul: the last dimension of gate_up is {gate_up.shape[-1]}; it must be even.")
-    library = library_for(gate_up)
-    if library is not None and gate_up.shape[-1] % 32 == 0:
-        gate_up, size = gate_up.contiguous(), gate_up.shape[-1] // 2
-        out = gate_up.new_empty((*gate_up.shape[:-1], size))
-        num_threads = torch.get_num_threads()
-        library.sureact_silu_and_mul(gate_up.data_ptr(), out.data_ptr(), out.numel() // size, size, num_threads)
-        return out
-    return _reference(gate_up)
+    version = version_of("silu_and_mul", gate_up)
+    return _reference(gate_up) if version is None else version.silu_and_mul(gate_up)
 
 
 def _reference(gate_up: torch.Tensor) -> torch.Tensor:

@@ -3,10 +3,10 @@
 from sureact.cli.console import table_text
 from sureact.evaluation.prediction import (
     PREDICTED_CONTEXT_LEN,
-    REACHED_SHARE,
     Bandwidth,
     ModelSizes,
     Prediction,
+    reached_share,
 )
 
 
@@ -40,7 +40,7 @@ def _row(form: Prediction) -> tuple[str, ...]:
         _gb(form.total_bytes),
         "yes" if form.fits else "no",
         f"{form.bytes_per_token / 1e6:,.0f} MB",
-        f"{form.tokens_per_s:,.1f} at {REACHED_SHARE[form.quantization]:.0%} of the bandwidth",
+        f"{form.tokens_per_s:,.1f} at {reached_share(form.quantization):.0%} of the bandwidth",
     )
 
 

@@ -28,8 +28,8 @@ struct Product {
 
     template <int kRows>
     void multiply_block(long first_panel, int width, long first_row) const {
+        if (width == 4) return multiply<kRows, 4>(first_panel, 0, width, first_row);
         int panel = 0;
-        if (kRows == 1 && width == 4) return multiply<kRows, 4>(first_panel, 0, width, first_row);
         for (; panel + 2 <= width; panel += 2) multiply<kRows, 2>(first_panel, panel, width, first_row);
         if (panel < width) multiply<kRows, 1>(first_panel, panel, width, first_row);
     }

@@ -26,20 +26,30 @@ def reason_unavailable() -> str | None:
     return _found()[1]
 
 
-def library_for(*tensors: torch.Tensor) -> ctypes.CDLL | None:
-    """Return the built ops if they take these tensors: float32, on the CPU."""
-    for tensor in tensors:
-        if tensor.dtype is not torch.float32 or tensor.device.type != "cpu":
-            return None
-    return library()
-
-
 def is_built() -> bool:
     """Tell whether `library()` answers at once: the ops lie on the disk, or cannot be built here."""
     try:
         return path_of_ops().exists()
     except Unavailable:
         return True
+
+
+def call(op: str, *arguments: torch.Tensor | int | float | None) -> None:
+    """Run an op on torch's threads; tensors are given as where their first element lies, so they must be contiguous."""
+    compiled = library()
+    assert compiled is not None, "only asked for where the ops are there"
+    pointers = [argument.data_ptr() if isinstance(argument, torch.Tensor) else argument for argument in arguments]
+    getattr(compiled, f"sureact_{op}")(*pointers, torch.get_num_threads())
+
+
+def are_float32(*tensors: torch.Tensor) -> bool:
+    """Tell whether all are float32."""
+    return all(tensor.dtype is torch.float32 for tensor in tensors)
+
+
+def is_plain_cache(cache_of_layer: torch.Tensor) -> bool:
+    """Tell whether the keys or values of a layer lie as the ops read them: bfloat16, block after block."""
+    return cache_of_layer.dtype is torch.bfloat16 and cache_of_layer.is_contiguous()
 
 
 @cache

@@ -41,13 +41,15 @@ def test_drafts_get_shorter_as_more_requests_share_the_pass() -> None:
 
 
 def test_rows_that_the_pass_has_anyway_make_a_draft_dearer_and_shorter() -> None:
-    lengths = [after(1).draft_len(num_pending, 1) for num_pending in (1, 4, 8, 16)]
+    rising: PassCosts = ((1, 1.0), (4, 1.1), (8, 1.4), (32, 6.0))
+    lengths = [after(1, costs=rising).draft_len(num_pending, 1) for num_pending in (1, 4, 8, 16)]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] > lengths[-1]
 
 
 def test_a_row_more_is_not_drafted_where_it_starts_another_group_of_rows() -> None:
-    assert after(2, costs=INT4_COSTS).draft_len(1, 1) == 3
+    in_fours: PassCosts = ((1, 1.0), (4, 1.3), (5, 1.95), (8, 1.95))
+    assert after(2, costs=in_fours).draft_len(1, 1) == 3
     assert after(2, costs=INT8_COSTS).draft_len(1, 1) > 3
 
 

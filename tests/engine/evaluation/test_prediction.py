@@ -27,8 +27,13 @@ SIZES = ModelSizes(
 PLENTY = 10**12
 
 
-def test_a_token_takes_its_bytes_over_the_share_of_the_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(prediction.REACHED_SHARE, "int8", 0.5)
+@pytest.mark.parametrize("has_ops", [True, False])
+def test_a_token_takes_its_bytes_over_the_share_of_the_bandwidth(
+    monkeypatch: pytest.MonkeyPatch, has_ops: bool
+) -> None:
+    shares = prediction.REACHED_SHARE if has_ops else prediction.REACHED_SHARE_IN_TORCH
+    monkeypatch.setattr("sureact_kernels.cpu.library._found", lambda: (shares if has_ops else None, None))
+    monkeypatch.setitem(shares, "int8", 0.5)
     found = predict(SIZES, "int8", bandwidth=Bandwidth(memory=20), free_bytes=PLENTY, is_gpu=False)
     assert found.bytes_per_token == 10**9 + 1000 * 10_000
     assert found.tokens_per_s == pytest.approx(20e9 * 0.5 / 1.01e9)

@@ -13,11 +13,13 @@ from sureact_kernels.rms_norm import rms_norm
 needs_ops = pytest.mark.skipif(module.library() is None, reason=f"no C++ ops here: {module.reason_unavailable()}")
 
 
-def test_only_float32_on_the_cpu_is_taken(ops: str) -> None:
-    x = torch.ones(1)
-    assert (module.library_for(x, x) is not None) == (ops == "c++")
-    assert module.library_for(x, x.bfloat16()) is None
-    assert module.library_for(x.to("meta")) is None
+def test_what_the_ops_read_is_told_apart() -> None:
+    x = torch.ones(4, 4)
+    assert module.are_float32(x, x)
+    assert not module.are_float32(x, x.bfloat16())
+    assert module.is_plain_cache(x.bfloat16())
+    assert not module.is_plain_cache(x)
+    assert not module.is_plain_cache(x.bfloat16().T[:2])
 
 
 @needs_ops
