@@ -26,25 +26,30 @@ struct Product {
     const float* group_sums;  // of the integers of each row, [groups][rows multiplied together]
     const float* steps;
 
+    const char* start() const { return reinterpret_cast<const char*>(blocks); }
+
     template <int kRows>
-    void multiply_block(long first_panel, int width, long first_row) const {
-        if (width == 4) return multiply<kRows, 4>(first_panel, 0, width, first_row);
+    void multiply_block(long first_panel, int width, long first_row, const Ahead& ahead) const {
+        if (width == 4) return multiply<kRows, 4>(first_panel, 0, width, first_row, ahead);
         int panel = 0;
-        for (; panel + 2 <= width; panel += 2) multiply<kRows, 2>(first_panel, panel, width, first_row);
-        if (panel < width) multiply<kRows, 1>(first_panel, panel, width, first_row);
+        for (; panel + 2 <= width; panel += 2) multiply<kRows, 2>(first_panel, panel, width, first_row, ahead);
+        if (panel < width) multiply<kRows, 1>(first_panel, panel, width, first_row, ahead);
     }
 
     // Multiplies `kWidth` panels, from `offset`, of the block of `width` panels that begins at `first_panel`.
     template <int kRows, int kWidth>
-    void multiply(long first_panel, int offset, int width, long first_row) const {
+    void multiply(long first_panel, int offset, int width, long first_row, const Ahead& ahead) const {
         const uint8_t* stretch = blocks + (first_panel * groups + offset) * kStretch;
+        const long step = ahead.bytes / groups;
         Floats total[kRows][kWidth];
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 8
             for (int j = 0; j < kWidth; j++) total[r][j] = _mm512_setzero_ps();
-        for (long group = 0; group < groups; group++, stretch += width * kStretch)
+        for (long group = 0; group < groups; group++, stretch += width * kStretch) {
+            for (long byte = 0; byte < step; byte += 64) fetch<1>(ahead.start + group * step + byte);
             add_group<kRows, kWidth>(stretch, group, first_row, total);
+        }
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 8
@@ -59,7 +64,6 @@ struct Product {
     template <int kRows, int kWidth>
     inline void add_group(const uint8_t* stretch, long group, long first_row, Floats (&total)[kRows][kWidth]) const {
         const uint8_t* rows = bytes + first_row * groups * kGroup * 2;
-        for (int line = 0; line < kWidth * kStretch; line += 64) prefetch(stretch + line);
         Bytes high[kRows][kWidth], low[kRows][kWidth];
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; r++)

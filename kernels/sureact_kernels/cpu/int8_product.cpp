@@ -21,18 +21,24 @@ struct Product {
     const uint8_t* bytes;
     const float* steps;
 
+    const char* start() const { return reinterpret_cast<const char*>(blocks); }
+
     template <int kRows>
-    void multiply_block(long first_panel, int width, long first_row) const {
+    void multiply_block(long first_panel, int width, long first_row, const Ahead& ahead) const {
+        const long step = ahead.bytes / quads;  // bytes that are fetched with each four columns
         switch (width) {
-            case 4: return multiply<kRows, 4>(first_panel, first_row);
-            case 3: return multiply<kRows, 3>(first_panel, first_row);
-            case 2: return multiply<kRows, 2>(first_panel, first_row);
-            case 1: return multiply<kRows, 1>(first_panel, first_row);
+            case 4:
+                if (step <= 64) return multiply<kRows, 4, 1>(first_panel, first_row, ahead.start, step);
+                if (step <= 128) return multiply<kRows, 4, 2>(first_panel, first_row, ahead.start, step);
+                return multiply<kRows, 4, 4>(first_panel, first_row, ahead.start, step);
+            case 3: return multiply<kRows, 3, 1>(first_panel, first_row, ahead.start, step);
+            case 2: return multiply<kRows, 2, 1>(first_panel, first_row, ahead.start, step);
+            case 1: return multiply<kRows, 1, 1>(first_panel, first_row, ahead.start, step);
         }
     }
 
-    template <int kRows, int kWidth>
-    void multiply(long first_panel, long first_row) const {
+    template <int kRows, int kWidth, int kLines>
+    void multiply(long first_panel, long first_row, const char* ahead, long step) const {
         const int8_t* vectors = blocks + first_panel * quads * kVectorBytes;
         const uint8_t* rows = bytes + first_row * quads * 2 * kQuad;
         Bytes high[kRows][kWidth], low[kRows][kWidth];
@@ -42,13 +48,11 @@ struct Product {
 #pragma GCC unroll 8
             for (int r = 0; r < kRows; r++) high[r][j] = low[r][j] = _mm512_sub_epi32(_mm512_setzero_si512(), sum);
         }
-        for (long quad = 0; quad < quads; quad++, vectors += kWidth * kVectorBytes) {
+        for (long quad = 0; quad < quads; quad++, vectors += kWidth * kVectorBytes, ahead += step) {
+            fetch<kLines>(ahead);
             Bytes weights[kWidth];
 #pragma GCC unroll 8
-            for (int j = 0; j < kWidth; j++) {
-                prefetch(vectors + j * kVectorBytes);
-                weights[j] = _mm512_loadu_si512(vectors + j * kVectorBytes);
-            }
+            for (int j = 0; j < kWidth; j++) weights[j] = _mm512_loadu_si512(vectors + j * kVectorBytes);
 #pragma GCC unroll 8
             for (int r = 0; r < kRows; r++) {
                 const Quad* pair = reinterpret_cast<const Quad*>(rows + quad_offset(quad, r, kRows));

@@ -10,6 +10,8 @@ constexpr int kQuad = 4;       // columns that one 32-bit lane of the byte produ
 constexpr int kPanels = 4;     // panels of 16 outputs in a block of a matrix
 constexpr int kBlockRows = 2;  // rows multiplied together; with three, gcc 12 has too few registers for their sums
 
+constexpr long kNearBytes = 4096;  // how far ahead a block is fetched that is read once
+
 constexpr float kLevels = 32639.0f;
 constexpr float kLeastAmax = 1e-30f;
 constexpr float kZeroStep = 128 * 257 + 0.5f;
@@ -18,9 +20,19 @@ inline long panels_from(long first, long num_panels) {
     return num_panels - first < kPanels ? num_panels - first : kPanels;
 }
 
-// The processor's own prefetching stops at each page and starts slowly; with this an int4 matrix is read a sixth
-// faster.
-inline void prefetch(const void* weights) { _mm_prefetch(static_cast<const char*>(weights) + 4096, _MM_HINT_T0); }
+// What a pass over a block of a matrix fetches on its way: `bytes` from `start`, evenly. The processor's own
+// prefetching stops at each page and starts slowly, and knows nothing of the next block: while many rows are multiplied
+// with one block, the next one comes from memory.
+struct Ahead {
+    const char* start;
+    long bytes;
+};
+
+template <int kLines>
+inline void fetch(const char* start) {
+#pragma GCC unroll 8
+    for (int line = 0; line < kLines; line++) _mm_prefetch(start + line * 64, _MM_HINT_T0);
+}
 
 // A row within the rows that are multiplied together.
 struct Place {
@@ -61,35 +73,42 @@ inline float quantize_row(const float* x, long in_features, uint8_t* bytes, cons
     return is_finite == 0xffff ? amax * (1.0f / kLevels) : __builtin_nanf("");
 }
 
-// Quantizes all rows, then multiplies block after block of the matrix with all of them. Threads take blocks as they
-// come free, in turns of at least 64 KiB.
+// Quantizes all rows, then multiplies block after block of the matrix with all of them. With one or two rows, which
+// wait for the memory, threads take blocks as they come free, in turns of at least 64 KiB; with more, each has a
+// stretch.
 template <typename Product, typename Quantize>
 void multiply_all(const Product& product, long rows, long num_panels, long panel_bytes, int threads,
                   Quantize quantize) {
-    const long num_blocks = (num_panels + kPanels - 1) / kPanels;
-    const long blocks_per_turn = 1 + (1 << 16) / (kPanels * panel_bytes);
+    const long num_blocks = (num_panels + kPanels - 1) / kPanels, block_bytes = kPanels * panel_bytes;
     const auto quantize_one = [&](long row) {
         const long first = row / kBlockRows * kBlockRows;
         quantize(row, Place{first, static_cast<int>(row - first), rows - first < kBlockRows ? 1 : kBlockRows});
     };
-    const bool is_short = rows <= kBlockRows;
-    if (is_short)
+    const auto multiply_one = [&](long block) {
+        const long first = block * kPanels, num_passes = (rows + kBlockRows - 1) / kBlockRows;
+        const int width = static_cast<int>(panels_from(first, num_panels));
+        const char* start = product.start() + block * block_bytes;
+        for (long pass = 0; pass < num_passes; pass++) {
+            const long row = pass * kBlockRows, bytes = block_bytes / num_passes;
+            const Ahead ahead{num_passes == 1 ? start + kNearBytes : start + block_bytes + pass * bytes, bytes};
+            if (rows - row >= kBlockRows)
+                product.template multiply_block<kBlockRows>(first, width, row, ahead);
+            else
+                product.template multiply_block<1>(first, width, row, ahead);
+        }
+    };
+    if (rows <= kBlockRows) {
         for (long row = 0; row < rows; row++) quantize_one(row);
+#pragma omp parallel for schedule(dynamic, 1 + (1 << 16) / block_bytes) num_threads(threads)
+        for (long block = 0; block < num_blocks; block++) multiply_one(block);
+        return;
+    }
 #pragma omp parallel num_threads(threads)
     {
-        if (!is_short) {
 #pragma omp for schedule(static)
-            for (long row = 0; row < rows; row++) quantize_one(row);
-        }
-#pragma omp for schedule(dynamic, blocks_per_turn)
-        for (long block = 0; block < num_blocks; block++) {
-            const long first = block * kPanels;
-            const int width = static_cast<int>(panels_from(first, num_panels));
-            long row = 0;
-            for (; row + kBlockRows <= rows; row += kBlockRows)
-                product.template multiply_block<kBlockRows>(first, width, row);
-            if (row < rows) product.template multiply_block<1>(first, width, row);
-        }
+        for (long row = 0; row < rows; row++) quantize_one(row);
+#pragma omp for schedule(static)
+        for (long block = 0; block < num_blocks; block++) multiply_one(block);
     }
 }
 
