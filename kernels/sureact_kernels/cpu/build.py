@@ -25,6 +25,7 @@ from sureact_kernels.errors import KernelInputError
 
 _POINTER, _LONG, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
 _SIGNATURES: dict[str, list[type]] = {
+    "ask_for_large_pages": [_POINTER, _LONG, _INT],
     "int8_product": [_POINTER, _LONG, *[_POINTER] * 5, _LONG, _LONG, _INT],
     "pack_int8": [_POINTER, _LONG, _LONG, _POINTER, _POINTER, _INT],
     "int4_product": [_POINTER, _LONG, *[_POINTER] * 3, _LONG, _LONG, _INT],

@@ -151,7 +151,6 @@ extern "C" void sureact_int4_product(const float* x, long rows, const uint8_t* b
 extern "C" void sureact_pack_int4(const uint8_t* nibbles, const uint16_t* scales_and_zeros, long out_features,
                                   long in_features, uint8_t* blocks, int threads) {
     const long groups = in_features / kGroup, num_panels = out_features / kLanes;
-    ask_for_large_pages(blocks, num_panels * groups * kStretch);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (long panel = 0; panel < num_panels; panel++) {
         const long first = panel / kPanels * kPanels, width = panels_from(first, num_panels);

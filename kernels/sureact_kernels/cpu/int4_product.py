@@ -1,7 +1,10 @@
 """The int4 product in C++."""
 
+import math
+
 import torch
 
+from sureact_kernels.cpu.arena import ARENA
 from sureact_kernels.cpu.library import call
 
 GROUP_SIZE = 32
@@ -24,7 +27,8 @@ def pack_int4(nibbles: torch.Tensor, scales_and_zeros: torch.Tensor) -> torch.Te
         scales_and_zeros: `[num_groups, out_features, 2]`, bfloat16.
     """
     out_features, num_groups = nibbles.shape[0], scales_and_zeros.shape[0]
-    values = nibbles.new_empty((out_features // _PANEL_ROWS, num_groups, _PANEL_ROWS * (_PAIR_BYTES + _STEP_BYTES)))
+    shape = (out_features // _PANEL_ROWS, num_groups, _PANEL_ROWS * (_PAIR_BYTES + _STEP_BYTES))
+    values = ARENA.empty(math.prod(shape)).view(shape)
     call(
         "pack_int4", nibbles.contiguous(), scales_and_zeros.contiguous(), out_features, num_groups * GROUP_SIZE, values
     )

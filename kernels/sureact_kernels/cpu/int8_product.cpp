@@ -102,7 +102,6 @@ extern "C" void sureact_int8_product(const float* x, long rows, const int8_t* bl
 extern "C" void sureact_pack_int8(const int8_t* weight, long out_features, long in_features, int8_t* blocks,
                                   int32_t* sums, int threads) {
     const long num_panels = out_features / kLanes;
-    ask_for_large_pages(blocks, out_features * in_features);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (long panel = 0; panel < num_panels; panel++) {
         const int8_t* source = weight + panel * kLanes * in_features;

@@ -2,6 +2,7 @@
 
 import torch
 
+from sureact_kernels.cpu.arena import ARENA
 from sureact_kernels.cpu.library import call
 
 
@@ -13,7 +14,8 @@ def takes(weight: torch.Tensor) -> bool:
 def pack_int8(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return an int8 matrix as the product reads it, and 128 times the sum of each row, int32."""
     weight = weight.contiguous()
-    values, sums = torch.empty_like(weight), weight.new_empty(weight.shape[0], dtype=torch.int32)
+    values = ARENA.empty(weight.numel()).view(torch.int8).view(weight.shape)
+    sums = weight.new_empty(weight.shape[0], dtype=torch.int32)
     call("pack_int8", weight, *weight.shape, values, sums)
     return values, sums
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <immintrin.h>
-#include <sys/mman.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -71,14 +70,6 @@ inline Bytes repeat(const Quad& bytes) {
 // Adds to each sum the products of its four unsigned and four signed bytes.
 inline void add_products(Bytes& sums, Bytes unsigned_bytes, Bytes signed_bytes) {
     asm volatile("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(unsigned_bytes), "v"(signed_bytes));
-}
-
-// A matrix is read from end to end: with small pages, looking up addresses takes a tenth of the time.
-inline void ask_for_large_pages(void* memory, long size) {
-    constexpr uintptr_t kPage = 4096;
-    const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + kPage - 1) / kPage * kPage;
-    const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + size) / kPage * kPage;
-    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
 // Memory for the length of one call, on a boundary of the cache's lines.
