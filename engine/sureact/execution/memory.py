@@ -88,8 +88,8 @@ def cache_size(config: EngineConfig, dtype: torch.dtype, device: torch.device, s
     num_blocks = budget // block_bytes
     if num_blocks < 1:
         raise OutOfMemoryError(
-            f"The KV cache may take {budget / GIGABYTE:.3f} GB; one block of {BLOCK_SIZE} tokens needs "
-            f"{block_bytes / GIGABYTE:.3f} GB. Raise kv_cache_gb."
+            f"The KV cache may take {budget / GIGABYTE:.3g} GB; one block of {BLOCK_SIZE} tokens needs "
+            f"{block_bytes / GIGABYTE:.3g} GB. Raise kv_cache_gb."
         )
     if num_blocks < blocks_per_context and config.max_model_len is not None:
         raise ConfigError(
