@@ -20,7 +20,7 @@ from sureact.evaluation.bench import memory_bandwidth
 from sureact.evaluation.machine import hardware, versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 OUTSIDE_OPS = "outside of ops (Python, NumPy)"
 
@@ -104,8 +104,41 @@ def profile_ops(step: Callable[[], object], step_us: float, *, repeats: int) -> 
         for e in events
         if not e.key.startswith("[")  # the profiler's own
     ]
+    ops += _compiled_ops(step, repeats)
     outside_us = max(step_us - sum(op.us for op in ops), 0.0)
     return sorted([*ops, OpProfile(OUTSIDE_OPS, 1, outside_us, 0)], key=lambda op: -op.us)
+
+
+def _compiled_ops(step: Callable[[], object], repeats: int) -> list[OpProfile]:
+    """Profile the ops in C++, which torch does not see."""
+    from sureact_kernels.cpu.library import Argument, observed
+
+    calls, seconds, num_bytes = Counter[str](), Counter[str](), Counter[str]()
+
+    def observe(op: str, arguments: tuple[Argument, ...], op_seconds: float) -> None:
+        calls[op] += 1
+        seconds[op] += op_seconds  # pyright: ignore[reportArgumentType]  a Counter adds up floats as well
+        num_bytes[op] += _compiled_bytes(op, arguments)
+
+    with observed(observe):
+        for _ in range(repeats):
+            step()
+    return [
+        OpProfile(f"c++::{op}", calls[op] / repeats, seconds[op] * 1e6 / repeats, num_bytes[op] / repeats)
+        for op in calls
+    ]
+
+
+def _compiled_bytes(op: str, arguments: Sequence[object]) -> int:
+    """Return the bytes of the tensors of an op in C++; of the cache only the tokens that it reads or writes."""
+    import torch
+
+    tensors = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
+    caches = {"paged_attention": (1, 2), "qk_norm_rope_store": (3, 4)}.get(op, ())
+    rows = [tensors[place][0, 0].nbytes for place in caches]
+    num_tokens = int(tensors[5].sum()) if op == "paged_attention" else len(tensors[0])
+    plain = sum(tensor.nbytes for place, tensor in enumerate(tensors) if place not in caches)
+    return plain + num_tokens * sum(rows)
 
 
 def _bytes_by_op(step: Callable[[], object]) -> Counter[str]:

@@ -7,6 +7,11 @@ import torch
 from benchmarks.engine import profile as command
 from benchmarks.engine.profile import OUTSIDE_OPS, OpProfile, profile_ops
 
+from sureact_kernels.attention_plan import plan_attention
+from sureact_kernels.cpu.library import library
+from sureact_kernels.paged_attention import paged_attention
+from sureact_kernels.rms_norm import rms_norm
+
 
 def test_a_products_bytes_are_those_of_its_matrices() -> None:
     x, weight = torch.ones(4, 256), torch.ones(256, 512)
@@ -25,6 +30,25 @@ def test_a_products_bytes_are_those_of_its_matrices() -> None:
     assert ops["aten::embedding"].num_bytes == ids.nbytes + 2 * 64 * 4, "of a table only the rows that are taken"
     assert sum(op.us for op in ops.values()) == pytest.approx(1e6)
     assert next(iter(ops)) == OUTSIDE_OPS
+
+
+@pytest.mark.skipif(library() is None, reason="no C++ ops here")
+def test_ops_in_cpp_are_seen_with_the_bytes_that_they_touch() -> None:
+    x, weight = torch.ones(3, 64), torch.ones(64)
+    cache = torch.zeros(50, 16, 2, 32, dtype=torch.bfloat16)
+    q = torch.ones(3, 4, 32)
+    plan = plan_attention(torch.tensor([[3, 4]]), [3], [20], block_size=16, group=2)
+
+    def step() -> None:
+        rms_norm(x, weight, 1e-6)
+        paged_attention(q, cache, cache, plan, 1.0)
+
+    ops = {op.op: op for op in profile_ops(step, step_us=1e6, repeats=2)}
+    assert ops["c++::rms_norm"].num_bytes == 2 * x.nbytes + weight.nbytes
+    assert ops["c++::rms_norm"].calls == 1
+    index_bytes = 8 * (2 + 2 + 1)
+    assert ops["c++::paged_attention"].num_bytes == 2 * q.nbytes + index_bytes + 20 * 2 * 2 * 32 * 2
+    assert ops["c++::paged_attention"].us > 0
 
 
 def test_bandwidth_follows_from_bytes_and_time() -> None:

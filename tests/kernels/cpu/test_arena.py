@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(library() is None, reason="no C++ ops here")
 
 @pytest.fixture(autouse=True)
 def ops() -> None:
-    """An arena is the same whatever version of the ops is used."""
+    """These run once, not for each version of the ops."""
 
 
 def test_pieces_begin_on_lines_side_by_side_and_do_not_overlap() -> None:

@@ -16,6 +16,11 @@ from sureact_kernels.errors import KernelInputError
 needs_ops = pytest.mark.skipif(library() is None, reason=f"no C++ ops here: {reason_unavailable()}")
 
 
+@pytest.fixture(autouse=True)
+def ops() -> None:
+    """These run once, not for each version of the ops."""
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SUREACT_HOME", str(tmp_path))

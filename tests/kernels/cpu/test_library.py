@@ -13,6 +13,11 @@ from sureact_kernels.rms_norm import rms_norm
 needs_ops = pytest.mark.skipif(module.library() is None, reason=f"no C++ ops here: {module.reason_unavailable()}")
 
 
+@pytest.fixture(autouse=True)
+def ops() -> None:
+    """These run once, not for each version of the ops."""
+
+
 def test_what_the_ops_read_is_told_apart() -> None:
     x = torch.ones(4, 4)
     assert module.are_float32(x, x)
@@ -20,6 +25,16 @@ def test_what_the_ops_read_is_told_apart() -> None:
     assert module.is_plain_cache(x.bfloat16())
     assert not module.is_plain_cache(x)
     assert not module.is_plain_cache(x.bfloat16().T[:2])
+
+
+@needs_ops
+def test_who_observes_is_told_of_every_call_meanwhile() -> None:
+    seen: list[str] = []
+    x = torch.ones(1, 16)
+    with module.observed(lambda op, arguments, seconds: seen.append(f"{op} {len(arguments)} {seconds > 0}")):
+        module.call("rms_norm", x, x, 1e-6, torch.empty_like(x), 1, 16)
+    module.call("rms_norm", x, x, 1e-6, torch.empty_like(x), 1, 16)
+    assert seen == ["rms_norm 6 True"]
 
 
 @needs_ops
@@ -37,7 +52,7 @@ def test_without_ops_the_reference_computes() -> None:
 
 @needs_ops
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
-def test_the_number_of_threads_changes_nothing(num_threads: int, ops: str) -> None:
+def test_the_number_of_threads_changes_nothing(num_threads: int) -> None:
     x, weight = torch.randn(300, 1024), torch.randn(1024)
     before = torch.get_num_threads()
     whole = rms_norm(x, weight, 1e-6)
