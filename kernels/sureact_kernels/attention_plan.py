@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +25,13 @@ scores to stay in the cache."""
 
 MOST_QUERIES_TOGETHER = 16
 """Sequences with at most so many queries share their products; longer stretches fill products of their own."""
+
+SHORT_TILE_ROWS = 16
+"""Query heads in a tile of a GPU kernel where the keys are read for few queries: the least that tensor cores take."""
+
+LONG_TILE_ROWS = 32
+"""Query heads in a tile of a GPU kernel for a prompt. From 64 on, Triton would use other instructions on Hopper than
+for 16, whose sums may differ."""
 
 _MOST_TOKENS_GATHERED = 1 << 15
 """Cached tokens that sequences read together at most, so that their float32 copies stay small."""
@@ -61,6 +69,20 @@ class Gathered:
     tiles: tuple[Tile, ...]
 
 
+class QueryTiles(NamedTuple):
+    """Stretches of queries, each handled by one program of a GPU kernel per key head."""
+
+    tiles: torch.Tensor
+    """`[num_tiles, 5]`, int32, on the device of the block tables. Of each: its first row of `q`, its queries, its
+    sequence, how many tokens before the end of the sequence it begins, and how many queries the tiles before it have.
+    """
+    num_queries: int
+    most_queries: int
+    """Of one tile."""
+    most_tokens: int
+    """The longest context of a tile's sequence; 0 without tiles."""
+
+
 @dataclass(frozen=True, eq=False)
 class AttentionPlan:
     """Where the queries of one pass stand, and how the reference cuts them into products."""
@@ -88,6 +110,38 @@ class AttentionPlan:
             build.together(some) if len(some) > 1 else build.alone(some[0])
             for some in _joined(self._stretches(), self.block_size)
         )
+
+    @cached_property
+    def device_context_lens(self) -> torch.Tensor:
+        """`context_lens` beside the tables, int32. Kernels read it, so that a captured graph follows its new values."""
+        return self.context_lens.to(self.block_tables.device, torch.int32)
+
+    @cached_property
+    def short_tiles(self) -> QueryTiles:
+        """The queries of sequences with at most `MOST_QUERIES_TOGETHER`, at most `SHORT_TILE_ROWS` rows in a tile."""
+        return self._tiles(self._queries_in(SHORT_TILE_ROWS), is_short=True)
+
+    @cached_property
+    def long_tiles(self) -> QueryTiles:
+        """The queries of the other sequences, at most `LONG_TILE_ROWS` rows in a tile."""
+        return self._tiles(self._queries_in(LONG_TILE_ROWS), is_short=False)
+
+    def _queries_in(self, num_rows: int) -> int:
+        return max(1, num_rows // self.group)
+
+    def _tiles(self, most_queries: int, *, is_short: bool) -> QueryTiles:
+        starts, context_lens = self.first_rows.tolist(), self.context_lens.tolist()
+        tiles: list[tuple[int, int, int, int, int]] = []
+        num_queries = most_tokens = 0
+        for sequence, (start, end) in enumerate(itertools.pairwise(starts)):
+            if (end - start <= MOST_QUERIES_TOGETHER) != is_short:
+                continue
+            most_tokens = max(most_tokens, context_lens[sequence])
+            for row in range(start, end, most_queries):
+                tiles.append((row, min(most_queries, end - row), sequence, end - row, num_queries))
+                num_queries += tiles[-1][1]
+        table = torch.tensor(tiles, dtype=torch.int32).view(-1, 5).to(self.block_tables.device)
+        return QueryTiles(table, num_queries, max((tile[1] for tile in tiles), default=0), most_tokens)
 
     def _stretches(self) -> list[_Stretch]:
         starts = self.first_rows.tolist()

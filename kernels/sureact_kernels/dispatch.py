@@ -3,25 +3,122 @@
 from __future__ import annotations
 
 import importlib
+import logging
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from sureact_kernels.cpu.library import library
+from sureact_kernels.errors import KernelInputError
 
 if TYPE_CHECKING:
-    import torch
+    from collections.abc import Callable
+
+GPU = "cuda"
+"""The device type whose tensors go to Triton."""
+_logger = logging.getLogger(__name__)
+_disabled: dict[str, str] = {}
+_refused: set[str] = set()
+"""Ops of which the log says that a GPU computed the reference for some tensors."""
 
 
 def version_of(op: str, *tensors: torch.Tensor) -> Any:
-    """Return the module that computes `op` for these tensors, with a function of that name; None for the reference.
+    """Return what computes `op` for these tensors, with a function of that name; None for the reference.
 
     A version says with `takes(*tensors)` what it computes. Its answer may depend on dtypes, devices and the sizes of a
     row, never on the number of rows: a row's bits must be the same in any company.
     """
-    if tensors[0].device.type != "cpu" or library() is None:
+    if tensors[0].device.type != "cpu":
+        return _version_off_cpu(op, tensors)
+    if library() is None:
         return None
     version = _module(f"sureact_kernels.cpu.{op}")
     return version if version.takes(*tensors) else None
+
+
+def disable(op: str, reason: str) -> None:
+    """Compute the reference of `op` on every GPU from now on; the log says so once."""
+    if _disabled.setdefault(op, reason) is reason:
+        _logger.warning("%s: Triton's version is off, torch's reference computes it: %s", op, reason)
+
+
+def disabled() -> dict[str, str]:
+    """Return the ops whose Triton version is off in this process, with the reasons."""
+    return dict(_disabled)
+
+
+@cache
+def reason_without_triton() -> str | None:
+    """Say why no op runs in Triton on a GPU; None if they do.
+
+    Raises:
+        KernelInputError: SUREACT_KERNELS has no meaning.
+    """
+    wish = os.environ.get("SUREACT_KERNELS", "")
+    if wish not in ("", "reference"):
+        raise KernelInputError(f"SUREACT_KERNELS is {wish!r}; it must be 'reference' or unset.")
+    if wish:
+        return "SUREACT_KERNELS is 'reference'."
+    # Whether products and sums become fused ones changes bits, and Triton's default for it will change.
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+    try:
+        importlib.import_module("triton")
+    except ImportError as error:
+        return f"Triton cannot be imported: {error}"
+    return None
+
+
+def _version_off_cpu(op: str, tensors: tuple[torch.Tensor, ...]) -> Any:
+    device = tensors[0].device
+    if op in _disabled or (device.type == GPU and reason_without_triton() is not None):
+        return None
+    version = _guarded(op, device.index) if device.type == GPU else None
+    # Tensors on several devices are the caller's mistake, which the reference words.
+    if version is not None and all(t.device == device for t in tensors) and version.module.takes(*tensors):
+        return version
+    if op not in _refused and op not in _disabled:
+        _refused.add(op)
+        given = ", ".join(f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)} on {t.device}" for t in tensors)
+        _logger.warning("%s: there is no Triton version for %s; torch's reference computes it", op, given)
+    return None
+
+
+@cache
+def _guarded(op: str, device_index: int | None) -> _Guarded | None:
+    try:
+        return _Guarded(op, _module(f"sureact_kernels.triton.{op}"), device_index)
+    except ImportError as error:
+        disable(op, str(error))
+        return None
+
+
+class _Guarded:
+    """A Triton version that launches on the device of its tensors, and disables itself where it does not compile."""
+
+    def __init__(self, op: str, module: Any, device_index: int | None) -> None:
+        self.module = module
+        self._device = torch.cuda.device(-1 if device_index is None else device_index)
+        launch = getattr(module, op)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            try:
+                with self._device:
+                    return launch(*args, **kwargs)
+            except (KernelInputError, torch.OutOfMemoryError, torch.AcceleratorError):
+                raise  # of the tensors or the device, not of the kernel
+            # Triton, its compilers and its driver raise whatever they like; the reference is the contract's answer.
+            except Exception as error:  # noqa: BLE001
+                disable(op, f"{type(error).__name__}: {error}")
+            return _contract(op)(*args, **kwargs)
+
+        setattr(self, op, run)
+
+
+def _contract(op: str) -> Callable[..., Any]:
+    """Return the op as its callers know it; of a disabled one it computes the reference."""
+    return getattr(_module(f"sureact_kernels.{op}"), op)
 
 
 @cache

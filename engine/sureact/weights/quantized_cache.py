@@ -133,14 +133,17 @@ def _unflatten(
     """Make weights of tensors, which come from the file at `path` or, with None, have memory of their own."""
     names = [key.removesuffix(".values") for key in flat if key.endswith(".values")]
     pairs = {name: (flat[f"{name}.values"], flat[f"{name}.scales"]) for name in names}
+
+    def read(name: str) -> torch.Tensor:
+        return flat[name] if path is None else _remapped(path, name)
+
     weights: dict[str, QuantizedWeight] = {}
     for name, (values, scales) in pairs.items():
-        read = values if path is None else _remapped(path, f"{name}.values")
         if quantization == "int4":
-            packed_int4 = pack_int4(read, scales, INT4_GROUP_SIZE)
+            packed_int4 = pack_int4(read(f"{name}.values"), read(f"{name}.scales"), INT4_GROUP_SIZE)
             weights[name] = Int4Weight(values, scales, INT4_GROUP_SIZE, packed_int4)
         else:
-            packed = pack_int8(read)
+            packed = pack_int8(read(f"{name}.values"))
             weights[name] = Int8Weight(values, scales if packed is None else scales.float(), packed)
     return weights
 
