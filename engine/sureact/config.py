@@ -17,7 +17,7 @@ MAX_RUNNING_REQUESTS = 1024
 """Requests that one step can hold at most."""
 
 MAX_DRAFT_LEN = 32
-"""Tokens that one step can guess at most."""
+"""Tokens that one step can guess at most, for all requests together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,8 @@ from typing import Any
 
 import pytest
 
-from sureact.config import MAX_DRAFT_LEN, EngineConfig
+from sureact.config import EngineConfig
 from sureact.errors import ConfigError
-from sureact.scheduling.scheduler import MAX_DRAFT_ROWS
 
 
 @pytest.mark.parametrize(
@@ -43,10 +42,6 @@ def test_a_value_that_is_not_allowed_is_named_with_those_that_are(settings: dict
 def test_what_is_no_whole_number_is_refused_where_one_is_needed(name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=rf"{name} is {re.escape(repr(value))}; it must be a whole number"):
         EngineConfig(model="m", **{name: value})  # pyright: ignore[reportArgumentType]
-
-
-def test_one_request_may_guess_what_one_step_can() -> None:
-    assert EngineConfig(model="m", max_draft_len=MAX_DRAFT_LEN).max_draft_len == MAX_DRAFT_ROWS
 
 
 def test_the_defaults_are_valid() -> None:

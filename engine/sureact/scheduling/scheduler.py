@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from sureact.config import MAX_DRAFT_LEN
 from sureact.errors import OutOfMemoryError
 from sureact.kv_cache.paged_cache import PagedCache
 from sureact.scheduling.batch import Batch, ScheduledRequest
@@ -13,9 +14,6 @@ _SHARED_CHUNK_SHARE = 4
 _MIN_SHARED_CHUNK = 32
 _MIN_AWAITED_TOKENS = 16
 """Tokens of another's prompt, computed in the same step, that are worth waiting a step for."""
-
-MAX_DRAFT_ROWS = 32
-"""Drafted tokens in one step, of all requests together."""
 
 
 class Scheduler:
@@ -100,7 +98,7 @@ class Scheduler:
     def _decode_entries(self) -> list[ScheduledRequest]:
         decoding = [request for request in self._running if not _is_prefilling(request)]
         entries: list[ScheduledRequest] = []
-        draft_rows = MAX_DRAFT_ROWS
+        draft_rows = MAX_DRAFT_LEN
         for request in decoding:
             if request not in self._running:
                 continue  # preempted for one before it
