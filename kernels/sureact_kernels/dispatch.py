@@ -6,20 +6,19 @@ import importlib
 import logging
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from sureact_kernels.cpu.library import library
 from sureact_kernels.errors import KernelInputError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 GPU = "cuda"
 """The device type whose tensors go to Triton."""
 _logger = logging.getLogger(__name__)
 _disabled: dict[str, str] = {}
+_failing: set[str] = set()
+"""Ops whose Triton version has just failed, while their reference is tried."""
 _refused: set[str] = set()
 """Ops of which the log says that a GPU computed the reference for some tensors."""
 
@@ -40,7 +39,8 @@ def version_of(op: str, *tensors: torch.Tensor) -> Any:
 
 def disable(op: str, reason: str) -> None:
     """Compute the reference of `op` on every GPU from now on; the log says so once."""
-    if _disabled.setdefault(op, reason) is reason:
+    if op not in _disabled:
+        _disabled[op] = reason
         _logger.warning("%s: Triton's version is off, torch's reference computes it: %s", op, reason)
 
 
@@ -72,7 +72,7 @@ def reason_without_triton() -> str | None:
 
 def _version_off_cpu(op: str, tensors: tuple[torch.Tensor, ...]) -> Any:
     device = tensors[0].device
-    if op in _disabled or (device.type == GPU and reason_without_triton() is not None):
+    if op in _disabled or op in _failing or (device.type == GPU and reason_without_triton() is not None):
         return None
     version = _guarded(op, device.index) if device.type == GPU else None
     # Tensors on several devices are the caller's mistake, which the reference words.
@@ -95,30 +95,37 @@ def _guarded(op: str, device_index: int | None) -> _Guarded | None:
 
 
 class _Guarded:
-    """A Triton version that launches on the device of its tensors, and disables itself where it does not compile."""
+    """A Triton version that launches on the device of its tensors, and is disabled when it does not compile."""
 
     def __init__(self, op: str, module: Any, device_index: int | None) -> None:
         self.module = module
-        self._device = torch.cuda.device(-1 if device_index is None else device_index)
         launch = getattr(module, op)
+        index = -1 if device_index is None else device_index
 
         def run(*args: Any, **kwargs: Any) -> Any:
             try:
-                with self._device:
+                with torch.cuda.device(index):
                     return launch(*args, **kwargs)
             except (KernelInputError, torch.OutOfMemoryError, torch.AcceleratorError):
-                raise  # of the tensors or the device, not of the kernel
-            # Triton, its compilers and its driver raise whatever they like; the reference is the contract's answer.
-            except Exception as error:  # noqa: BLE001
-                disable(op, f"{type(error).__name__}: {error}")
-            return _contract(op)(*args, **kwargs)
+                raise  # these speak of the tensors or the device, not of the kernel
+            # Triton, its compilers and its driver raise whatever they like, and the reference has an answer.
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+            return _reference_instead(op, reason, args, kwargs)
 
         setattr(self, op, run)
 
 
-def _contract(op: str) -> Callable[..., Any]:
-    """Return the op as its callers know it; of a disabled one it computes the reference."""
-    return getattr(_module(f"sureact_kernels.{op}"), op)
+def _reference_instead(op: str, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute `op` through its contract, which asks `version_of` again and gets the reference."""
+    _failing.add(op)
+    try:
+        result = getattr(_module(f"sureact_kernels.{op}"), op)(*args, **kwargs)
+    finally:
+        _failing.discard(op)
+    # Where the reference fails too, the arguments are at fault, and the op stays on for the next request.
+    disable(op, reason)
+    return result
 
 
 @cache

@@ -1,6 +1,53 @@
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 import torch
 
-from sureact_kernels.dispatch import version_of
+from sureact_kernels import dispatch
+from sureact_kernels.dispatch import disable, disabled, reason_without_triton, version_of
+from sureact_kernels.errors import KernelInputError
+from sureact_kernels.rms_norm import rms_norm
+
+TRITON_RMS_NORM = "sureact_kernels.triton.rms_norm"
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Take tensors without data for those of a GPU, and start with every op on."""
+    monkeypatch.setattr(dispatch, "GPU", "meta")
+    monkeypatch.setattr(dispatch, "_disabled", {})
+    monkeypatch.setattr(dispatch, "_refused", set[str]())
+    monkeypatch.delenv("SUREACT_KERNELS", raising=False)
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    for cached in (dispatch.reason_without_triton, dispatch._guarded, dispatch._module):  # pyright: ignore[reportPrivateUsage]
+        cached.cache_clear()
+
+
+def on_gpu(size: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.ones(2, size, device="meta"), torch.ones(size, device="meta")
+
+
+def use_launcher(monkeypatch: pytest.MonkeyPatch, launch: Any, op: str = "rms_norm") -> None:
+    def takes(*_: torch.Tensor) -> bool:
+        return True
+
+    monkeypatch.setitem(sys.modules, f"sureact_kernels.triton.{op}", SimpleNamespace(takes=takes, **{op: launch}))
+
+
+def fails_with(error: Exception) -> Any:
+    def launch(*_: Any) -> torch.Tensor:
+        raise error
+
+    return launch
 
 
 def test_a_version_is_used_where_it_takes_the_tensors(ops: str) -> None:
@@ -10,3 +57,103 @@ def test_a_version_is_used_where_it_takes_the_tensors(ops: str) -> None:
     assert version_of("rms_norm", x.bfloat16(), x[0].bfloat16()) is None
     assert version_of("rms_norm", torch.ones(1, 15), torch.ones(15)) is None
     assert version_of("rms_norm", x.to("meta"), x[0].to("meta")) is None
+
+
+@pytest.mark.usefixtures("gpu")
+def test_on_a_gpu_triton_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = version_of("rms_norm", *on_gpu())
+    assert version.module.__name__ == TRITON_RMS_NORM
+    assert version_of("rms_norm", *on_gpu()) is version
+    forget()
+
+    def launch(x: torch.Tensor, *_: Any) -> torch.Tensor:
+        return x.new_empty(3)
+
+    use_launcher(monkeypatch, launch)
+    assert rms_norm(*on_gpu(), 1e-6).shape == (3,)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_kernels_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREACT_KERNELS", "reference")
+    assert version_of("rms_norm", *on_gpu()) is None
+    assert reason_without_triton() == "SUREACT_KERNELS is 'reference'."
+    assert disabled() == {}
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_wish_without_meaning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREACT_KERNELS", "fast")
+    with pytest.raises(KernelInputError, match="SUREACT_KERNELS is 'fast'"):
+        version_of("rms_norm", *on_gpu())
+
+
+@pytest.mark.usefixtures("gpu")
+def test_without_triton_the_reference_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    assert version_of("rms_norm", *on_gpu()) is None
+    assert str(reason_without_triton()).startswith("Triton cannot be imported: ")
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_disabled_op_computes_the_reference_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    disable("rms_norm", "it is slow here")
+    disable("rms_norm", "it is wrong here")
+    assert version_of("rms_norm", *on_gpu()) is None
+    assert version_of("silu_and_mul", on_gpu()[0]) is not None
+    assert disabled() == {"rms_norm": "it is slow here"}
+    assert caplog.messages == ["rms_norm: Triton's version is off, torch's reference computes it: it is slow here"]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_kernel_that_does_not_compile_disables_its_op_and_the_request_is_answered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    use_launcher(monkeypatch, fails_with(RuntimeError("no such instruction")))
+    for _ in range(2):
+        assert rms_norm(*on_gpu(), 1e-6).shape == (2, 16)
+    assert disabled() == {"rms_norm": "RuntimeError: no such instruction"}
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("error", [KernelInputError("a shape"), torch.OutOfMemoryError("full")])
+def test_errors_of_the_tensors_or_the_device_do_not_disable_an_op(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_launcher(monkeypatch, fails_with(error))
+    with pytest.raises(type(error), match=str(error)):
+        rms_norm(*on_gpu(), 1e-6)
+    assert disabled() == {}
+
+
+@pytest.mark.usefixtures("gpu")
+def test_arguments_that_the_reference_refuses_too_do_not_disable_an_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_launcher(monkeypatch, fails_with(TypeError("no number")))
+    with pytest.raises(TypeError, match="str"):
+        rms_norm(*on_gpu(), "eps")  # pyright: ignore[reportArgumentType]
+    assert disabled() == {}
+    assert version_of("rms_norm", *on_gpu()) is not None
+
+
+@pytest.mark.usefixtures("gpu")
+def test_tensors_that_triton_does_not_take_go_to_the_reference_with_one_log_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    x, weight = on_gpu()
+    for _ in range(2):
+        assert version_of("rms_norm", x.double(), weight.double()) is None
+    assert version_of("rms_norm", x, torch.ones(16)) is None
+    assert disabled() == {}
+    assert caplog.messages == [
+        "rms_norm: there is no Triton version for float64 [2, 16] on meta, float64 [16] on meta; "
+        "torch's reference computes it"
+    ]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_an_op_without_a_triton_version_goes_to_the_reference(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        assert version_of("no_such_op", *on_gpu()) is None
+    assert disabled() == {"no_such_op": "No module named 'sureact_kernels.triton.no_such_op'"}
+    assert len(caplog.messages) == 1

@@ -137,7 +137,7 @@ def _build_folder() -> Path:
     """Return `kernels` in the folder that sureact keeps everything in: `SUREACT_HOME`, else in the user's cache."""
     cache_folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
     default = (cache_folder if cache_folder.is_absolute() else Path.home() / ".cache") / "sureact"
-    return Path(os.environ.get("SUREACT_HOME") or default) / "kernels"
+    return Path(os.environ.get("SUREACT_HOME") or default).expanduser() / "kernels"
 
 
 def _build(compiler: str, path: Path) -> None:

@@ -64,6 +64,13 @@ def test_ops_share_the_threads_of_torch(home: Path) -> None:
     assert len(loaded) == 1
 
 
+@needs_ops
+def test_a_store_below_the_home_folder_is_meant(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("SUREACT_HOME", "~/store")
+    assert path_of_ops().parent == home / "store" / "kernels"
+
+
 def test_the_reference_can_be_asked_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUREACT_KERNELS", "reference")
     with pytest.raises(Unavailable, match="SUREACT_KERNELS is 'reference'"):
