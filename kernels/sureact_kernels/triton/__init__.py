@@ -1,0 +1,1 @@
+"""The ops in Triton for a GPU, each in the file of its op's name."""
