@@ -1,5 +1,8 @@
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +14,8 @@ from sureact_kernels.dispatch import disable, disabled, reason_without_triton, v
 from sureact_kernels.errors import KernelInputError
 from sureact_kernels.rms_norm import rms_norm
 
+KERNELS = Path(dispatch.__file__).parent
+OPS_IN_TRITON = sorted(path.stem for path in (KERNELS / "triton").glob("[!_]*.py") if (KERNELS / path.name).exists())
 TRITON_RMS_NORM = "sureact_kernels.triton.rms_norm"
 
 
@@ -114,6 +119,28 @@ def test_a_kernel_that_does_not_compile_disables_its_op_and_the_request_is_answe
         assert rms_norm(*on_gpu(), 1e-6).shape == (2, 16)
     assert disabled() == {"rms_norm": "RuntimeError: no such instruction"}
     assert len(caplog.messages) == 1
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_reference_gets_what_the_launcher_got(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_launcher(monkeypatch, fails_with(ValueError("no such tile")), op="qk_norm_rope_store")
+    q, cache, angles = torch.ones(1, 4 * 8), torch.zeros(2, 2, 1, 8), torch.ones(1, 8)
+    version = dispatch._guarded("qk_norm_rope_store", None)  # pyright: ignore[reportPrivateUsage]
+    out = version.qk_norm_rope_store(q, angles, angles, cache, cache.clone(), torch.tensor([3]), head_norm=None)  # pyright: ignore
+    assert torch.equal(out, torch.full((1, 2, 8), 2.0))
+    assert torch.equal(cache[1, 1, 0], torch.full((8,), 2.0))
+
+
+@pytest.mark.parametrize("op", OPS_IN_TRITON)
+def test_an_op_can_be_called_as_its_launcher_is(op: str) -> None:
+    """Either may have further parameters, which have defaults then."""
+    of_op, of_launcher = (
+        signature(getattr(import_module(f"sureact_kernels.{folder}{op}"), op)).parameters for folder in ("", "triton.")
+    )
+    shared = min(len(of_op), len(of_launcher))
+    assert [*of_op][:shared] == [*of_launcher][:shared]
+    further = [*of_op.values()][shared:] + [*of_launcher.values()][shared:]
+    assert all(parameter.default is not parameter.empty for parameter in further)
 
 
 @pytest.mark.usefixtures("gpu")

@@ -58,12 +58,12 @@ def aligned_rows(x: torch.Tensor) -> torch.Tensor:
     rows = x.reshape(-1, x.shape[-1])
     if rows.shape[1] % ALIGNMENT:
         return rows.contiguous()
-    is_aligned = rows.stride(1) == 1 and rows.stride(0) % ALIGNMENT == 0 and rows.data_ptr() % ALIGNMENT == 0
+    is_aligned = rows.stride(1) == 1 and stride_of_rows(rows) % ALIGNMENT == 0 and rows.data_ptr() % ALIGNMENT == 0
     return rows if is_aligned else rows.clone(memory_format=torch.contiguous_format)
 
 
 def stride_of_rows(rows: torch.Tensor) -> int:
-    """Return the stride of what `aligned_rows` gave; that of a single row may be anything, also to torch."""
+    """Return the stride from row to row; that of a single row may be anything, also to torch."""
     return rows.shape[1] if rows.is_contiguous() else rows.stride(0)
 
 

@@ -73,6 +73,9 @@ def test_rows_that_lie_well_are_not_copied() -> None:
     wide = torch.randn(8, 128)
     assert aligned_rows(wide[:, :64]).data_ptr() == wide.data_ptr()
     assert aligned_rows(wide[3:4]).data_ptr() == wide[3:4].data_ptr()
+    alone = torch.randn(64).as_strided((1, 64), (1, 1))
+    assert aligned_rows(alone).data_ptr() == alone.data_ptr()
+    assert stride_of_rows(alone) == 64
 
 
 def test_other_dtypes_and_longer_rows_are_not_taken() -> None:
