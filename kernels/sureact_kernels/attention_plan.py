@@ -118,15 +118,16 @@ class AttentionPlan:
 
     @cached_property
     def short_tiles(self) -> QueryTiles:
-        """The queries of sequences with at most `MOST_QUERIES_TOGETHER`, at most `SHORT_TILE_ROWS` rows in a tile."""
+        """Of sequences with `MOST_QUERIES_TOGETHER` queries or fewer, in tiles of `SHORT_TILE_ROWS` rows or fewer."""
         return self._tiles(self._queries_in(SHORT_TILE_ROWS), is_short=True)
 
     @cached_property
     def long_tiles(self) -> QueryTiles:
-        """The queries of the other sequences, at most `LONG_TILE_ROWS` rows in a tile."""
+        """The queries of the other sequences; a tile is at most `LONG_TILE_ROWS` rows, or 1 query."""
         return self._tiles(self._queries_in(LONG_TILE_ROWS), is_short=False)
 
     def _queries_in(self, num_rows: int) -> int:
+        # The heads of a query stay together, also where they are more rows than that.
         return max(1, num_rows // self.group)
 
     def _tiles(self, most_queries: int, *, is_short: bool) -> QueryTiles:

@@ -3,6 +3,7 @@
 import torch
 
 from sureact_kernels.arguments import check_dtype, check_shape
+from sureact_kernels.dispatch import version_of
 
 
 def embedding(token_ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -22,4 +23,6 @@ def embedding(token_ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """
     check_shape("embedding", "token_ids", token_ids, (None,))
     check_dtype("embedding", "token_ids", token_ids, (torch.int64,))
-    return weight.index_select(0, token_ids)
+    # There is none in C++: torch copies rows as fast as the memory gives them.
+    version = version_of("embedding", token_ids, weight) if weight.is_cuda else None
+    return weight.index_select(0, token_ids) if version is None else version.embedding(token_ids, weight)
