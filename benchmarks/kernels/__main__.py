@@ -86,19 +86,22 @@ class Measurer:
         self._failures: list[dict[str, str]] = []
 
     def measure_op(self, op: str, model: str, cases: Iterator[Case]) -> None:
-        """Check and time an op's cases. One that fails is its last, so that the other ops have figures nevertheless."""
-        shape = "?"
+        """Check and time an op's cases; what fails is told, and leaves the others their figures."""
         try:
             for case in cases:
-                shape = case.shape
-                print(f"{model} {op} {shape} ...", file=sys.stderr, flush=True)
-                self._rows.append(self._measure(op, model, case))
-        except Exception as error:  # what a GPU, its compiler and its allocator raise has no root in common
-            self._failures.append(
-                {"op": op, "model": model, "shape": shape, "error": f"{type(error).__name__}: {error}"}
-            )
-            print(f"Error: {model} {op} {shape}: {error}", file=sys.stderr)
+                print(f"{model} {op} {case.shape} ...", file=sys.stderr, flush=True)
+                try:
+                    self._rows.append(self._measure(op, model, case))
+                except Exception as error:  # what a GPU, its compiler and its allocator raise has no root in common
+                    self._fail(op, model, case.shape, error)
+        except Exception as error:  # the same, while a case is made
+            self._fail(op, model, "the next case", error)
         gc.collect()
+
+    def _fail(self, op: str, model: str, shape: str, error: Exception) -> None:
+        told = f"{type(error).__name__}: {error}"
+        self._failures.append({"op": op, "model": model, "shape": shape, "error": told})
+        print(f"Error: {model} {op} {shape}: {told}", file=sys.stderr)
 
     def _measure(self, op: str, model: str, case: Case) -> Row:
         case.check()

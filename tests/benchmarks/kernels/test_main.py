@@ -46,22 +46,25 @@ def test_the_table_names_op_and_machine(monkeypatch: pytest.MonkeyPatch, capsys:
     assert [line.split()[:2] for line in lines[3:]] == [["tiny", "rms_norm"]] * 3
 
 
-def test_an_op_that_fails_leaves_the_others_their_figures(
+def test_what_fails_leaves_the_others_their_figures(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def wrong(sizes: Sizes) -> Iterator[Case]:
+    def wrong_then_right(sizes: Sizes) -> Iterator[Case]:
         yield Case("one", lambda: 1, lambda: 2, num_bytes=1, flops=1)
+        yield Case("two", lambda: 2, lambda: 2, num_bytes=1, flops=1)
+        raise RuntimeError("out of memory")
 
-    monkeypatch.setitem(CASES, "sample", wrong)
+    monkeypatch.setitem(CASES, "sample", wrong_then_right)
     arguments = ("--model", "tiny", "--repeats", "1", "--json", "--op", "sample", "--op", "embedding")
     assert run(monkeypatch, *arguments) == 1
     shown = capsys.readouterr()
     report = json.loads(shown.out)
     assert report["failures"] == [
-        {"op": "sample", "model": "tiny", "shape": "one", "error": "AssertionError: 1 is not 2"}
+        {"op": "sample", "model": "tiny", "shape": "one", "error": "AssertionError: 1 is not 2"},
+        {"op": "sample", "model": "tiny", "shape": "the next case", "error": "RuntimeError: out of memory"},
     ]
-    assert len(report["rows"]) == 3
-    assert "Error: tiny sample one: 1 is not 2" in shown.err
+    assert [row["op"] for row in report["rows"]] == ["sample", *["embedding"] * 3]
+    assert "Error: tiny sample one: AssertionError: 1 is not 2" in shown.err
 
 
 def test_compiled_kernels_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
