@@ -113,7 +113,10 @@ class AttentionPlan:
 
     @cached_property
     def device_context_lens(self) -> torch.Tensor:
-        """`context_lens` beside the tables, int32. Kernels read it, so that a captured graph follows its new values."""
+        """`context_lens` beside the tables, int32. Kernels read it, so that a captured graph follows its new values.
+
+        Like the tiles it is copied when first asked for, which must not be while a graph is captured.
+        """
         return self.context_lens.to(self.block_tables.device, torch.int32)
 
     @cached_property

@@ -6,7 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sureact_kernels import attention_plan
-from sureact_kernels.attention_plan import QUERY_TILE, AttentionPlan, Gathered, Tile, plan_attention
+from sureact_kernels.attention_plan import (
+    LONG_TILE_ROWS,
+    MOST_QUERIES_TOGETHER,
+    QUERY_TILE,
+    SHORT_TILE_ROWS,
+    AttentionPlan,
+    Gathered,
+    Tile,
+    plan_attention,
+)
 from sureact_kernels.errors import KernelInputError
 
 BLOCK_SIZE = 4
@@ -82,3 +91,29 @@ def test_blocks_and_rows_that_follow_each_other_are_slices() -> None:
 def test_lengths_that_do_not_fit_are_refused(query_lens: list[int], context_lens: list[int]) -> None:
     with pytest.raises(KernelInputError, match="plan_attention"):
         plan_attention(torch.zeros(1, 2, dtype=torch.int64), query_lens, context_lens, block_size=4, group=1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 70), st.integers(0, 90)), max_size=12), st.sampled_from([1, 3, 7, 16, 20]))
+def test_every_query_is_in_one_tile_of_a_gpu_kernel(lengths: list[tuple[int, int]], group: int) -> None:
+    query_lens = [queries for queries, _ in lengths]
+    context_lens = [queries + before for queries, before in lengths]
+    tables = torch.zeros(len(lengths), 40, dtype=torch.int64)
+    plan = plan_attention(tables, query_lens, context_lens, block_size=BLOCK_SIZE, group=group)
+    seen: list[tuple[int, int, int]] = []  # row, sequence, position
+    for some, is_short in ((plan.short_tiles, True), (plan.long_tiles, False)):
+        num_before = 0
+        for first_row, num_queries, sequence, from_end, before in some.tiles.tolist():
+            assert (query_lens[sequence] <= MOST_QUERIES_TOGETHER) == is_short
+            assert num_queries == 1 or num_queries * group <= (SHORT_TILE_ROWS if is_short else LONG_TILE_ROWS)
+            assert before == num_before
+            num_before += num_queries
+            first = context_lens[sequence] - from_end
+            seen += [(first_row + i, sequence, first + i) for i in range(num_queries)]
+        assert some.num_queries == num_before
+        assert some.most_queries == max((tile[1] for tile in some.tiles.tolist()), default=0)
+        assert some.most_tokens == max((context_lens[tile[2]] for tile in some.tiles.tolist()), default=0)
+    places = [(s, c - q + i) for s, (q, c) in enumerate(zip(query_lens, context_lens, strict=True)) for i in range(q)]
+    assert sorted(seen) == [(row, *place) for row, place in enumerate(places)]
+    assert plan.device_context_lens.dtype == torch.int32
+    assert plan.device_context_lens.tolist() == context_lens
