@@ -111,8 +111,8 @@ def linear(
         out[t, n] = sum_k x[t, k] * weight[n, k] + bias[n]
 
     With `invariant`, a row's result has the same bits whatever other rows are in `x`; int8, int4 and fp8 products
-    always give that. Sums in float32, for packed int8 and int4 weights as `int8_product` and `int4_product` say. int8 that is
-    not packed and a dense weight in bfloat16 round `x` to bfloat16.
+    always give that. Sums in float32, for packed int8 and int4 weights as `int8_product` and `int4_product` say. int8
+    that is not packed and a dense weight in bfloat16 round `x` to bfloat16.
 
     Args:
         x: `[num_tokens, in_features]`, float32 or bfloat16; for a dense weight its dtype or float32.
@@ -170,9 +170,7 @@ def _dense(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *, 
     return F.linear(F.pad(x, (0, 0, 0, missing)), weight, bias)[: x.shape[0]]
 
 
-def _quantized(
-    x: torch.Tensor, weight: Int8Weight | Int4Weight | Fp8Weight, bias: torch.Tensor | None
-) -> torch.Tensor:
+def _quantized(x: torch.Tensor, weight: Int8Weight | Int4Weight | Fp8Weight, bias: torch.Tensor | None) -> torch.Tensor:
     if isinstance(weight, Fp8Weight) or x.device.type != "cpu":
         return _dense(x.float(), dequantized(weight), bias, invariant=True).to(x.dtype)
     if isinstance(weight, Int4Weight):

@@ -8,7 +8,7 @@ from sureact_kernels.arguments import FLOAT_DTYPES
 from sureact_kernels.errors import KernelInputError
 from sureact_kernels.int4_product import pack_int4
 from sureact_kernels.int8_product import has_exact_product, pack_int8
-from sureact_kernels.linear import DenseWeight, Int4Weight, Int8Weight, LinearWeight, linear
+from sureact_kernels.linear import DenseWeight, Fp8Weight, Int4Weight, Int8Weight, LinearWeight, dequantized, linear
 from sureact_kernels.testing import AWKWARD_SIZES, assert_close
 
 ROW_COUNTS = (*range(1, 13), 31, 33, 64, 127, 300)
@@ -29,7 +29,14 @@ def weights(out_features: int, in_features: int) -> dict[str, LinearWeight]:
         "int8 not packed": quantize_int8(matrix),
         "int4": packed_int4(quantize_int4(matrix)),
         "int4 not packed": quantize_int4(matrix),
+        "fp8": fp8(matrix),
     }
+
+
+def fp8(matrix: torch.Tensor) -> Fp8Weight:
+    """Scale each row to the range of e4m3."""
+    scales = matrix.abs().amax(dim=1) / 448
+    return Fp8Weight((matrix / scales[:, None]).to(torch.float8_e4m3fn), scales)
 
 
 def packed(weight: Int8Weight) -> Int8Weight:
@@ -81,6 +88,22 @@ def test_an_int4_product_equals_that_of_its_matrix_read_column_by_column() -> No
     assert_close(linear(x, weight), x.double() @ matrix, torch.bfloat16)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_fp8_product_equals_that_of_its_scaled_matrix(dtype: torch.dtype) -> None:
+    weight = fp8(torch.randn(128, 320) / 18)
+    x, bias = torch.randn(6, 320).to(dtype), torch.randn(128).to(dtype)
+    exact = x.double() @ (weight.weight.double() * weight.scales.double().unsqueeze(1)).T + bias.double()
+    out = linear(x, weight, bias)
+    assert out.dtype == dtype
+    assert_close(out, exact, dtype)
+
+
+def test_a_quantized_matrix_stands_for_one_close_to_the_one_it_was_made_of() -> None:
+    matrix = torch.randn(128, 320) / 18
+    for weight, steps in ((quantize_int8(matrix), 255), (quantize_int4(matrix), 15), (fp8(matrix), 30)):
+        assert (dequantized(weight) - matrix).abs().max() < matrix.abs().max() * 2 / steps
+
+
 @pytest.mark.parametrize(
     ("form", "dtype"),
     [
@@ -106,11 +129,18 @@ def test_a_row_has_the_same_bits_in_any_company(shape: tuple[int, int], form: st
             assert torch.equal(linear(rows, weight), together[start : start + num_rows]), (num_rows, start)
 
 
+def test_a_row_of_an_fp8_product_has_the_same_bits_in_any_company() -> None:
+    weight, x = fp8(torch.randn(96, 160)), torch.randn(33, 160).bfloat16()
+    together = linear(x, weight)
+    for num_rows in (1, 2, 5, 12, 31):
+        assert torch.equal(linear(x[:num_rows], weight), together[:num_rows])
+
+
 def test_no_rows_give_no_rows() -> None:
     assert linear(torch.empty(0, 64), dense(32, 64, torch.float32)).shape == (0, 32)
 
 
-@pytest.mark.parametrize("form", ["int8", "int8 not packed", "int4", "int4 not packed"])
+@pytest.mark.parametrize("form", ["int8", "int8 not packed", "int4", "int4 not packed", "fp8"])
 def test_quantized_weights_refuse_other_activations_than_float32_and_bfloat16(form: str) -> None:
     with pytest.raises(KernelInputError, match=r"float16.*bfloat16"):
         linear(torch.randn(1, 64).half(), weights(64, 64)[form])
