@@ -43,7 +43,7 @@ def _masked_argmax_kernel(
     ids = block * BLOCK_N + tl.arange(0, BLOCK_N)
     is_id = ids < num_logits
     words = tl.load(bitmask_ptr + row.to(tl.int64) * bitmask_stride_row + ids // 32, mask=is_id, other=0)
-    allowed = (((words >> (ids % 32)) & 1) == 1) & is_id
+    allowed = ((words >> (ids % 32)) & 1) == 1
     logits = tl.load(logits_ptr + row.to(tl.int64) * logits_stride_row + ids, mask=allowed, other=0.0).to(tl.float32)
     is_nan = allowed & (logits != logits)
     logits = tl.where(allowed & (logits == logits), logits, float("-inf"))

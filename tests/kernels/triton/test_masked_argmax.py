@@ -55,6 +55,15 @@ def test_the_lowest_id_wins_within_and_across_blocks(data: st.DataObject) -> Non
     assert masked_argmax(logits, bitmask_of(allowed)).item() == min(tied)
 
 
+@pytest.mark.parametrize("best", [0, 1023, 1024, 2047, 2499])
+def test_the_best_of_all_blocks_wins(best: int) -> None:
+    logits = -(torch.arange(2500) - best).abs().float().unsqueeze(0)
+    assert masked_argmax(logits, bitmask_of(torch.ones(1, 2500, dtype=torch.bool))).item() == best
+    allowed = torch.ones(1, 2500, dtype=torch.bool)
+    allowed[0, best] = False
+    assert masked_argmax(logits, bitmask_of(allowed)).item() == (best - 1 if best else 1)
+
+
 def test_the_two_zeros_are_a_tie() -> None:
     assert masked_argmax(torch.tensor([[-1.0, -0.0, 0.0]]), torch.tensor([[7]], dtype=torch.int32)).item() == 1
 
