@@ -3,6 +3,7 @@
 import torch
 
 from sureact_kernels.arguments import check_shape
+from sureact_kernels.dispatch import version_of
 from sureact_kernels.errors import KernelInputError
 
 
@@ -23,6 +24,9 @@ def masked_argmax(logits: torch.Tensor, bitmask: torch.Tensor) -> torch.Tensor:
     """
     num_rows, num_logits = logits.shape
     check_shape("masked_argmax", "bitmask", bitmask, (num_rows, -(-num_logits // 32)))
+    version = version_of("masked_argmax", logits, bitmask) if logits.is_cuda else None
+    if version is not None:
+        return version.masked_argmax(logits, bitmask)
     picked = logits.argmax(dim=-1)
     # Nearly always the likeliest token is allowed, and then it is the answer: only the other rows need the whole mask.
     words = bitmask.gather(1, (picked // 32).unsqueeze(1)).squeeze(1)
