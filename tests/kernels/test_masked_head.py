@@ -34,7 +34,7 @@ def head(form: str, ops: str, num_logits: int = NUM_LOGITS) -> LinearWeight:
 
 
 def is_gathered(weight: LinearWeight) -> bool:
-    return not isinstance(weight, DenseWeight) and weight.packed is not None
+    return isinstance(weight, Int4Weight | Int8Weight) and weight.packed is not None
 
 
 def bitmask_of(rows: list[set[int]], num_logits: int = NUM_LOGITS) -> torch.Tensor:
