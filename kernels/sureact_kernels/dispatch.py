@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from sureact_kernels.cpu.build import is_reference_wanted
 from sureact_kernels.cpu.library import library
 from sureact_kernels.errors import KernelInputError
 
@@ -56,10 +57,7 @@ def reason_without_triton() -> str | None:
     Raises:
         KernelInputError: SUREACT_KERNELS has no meaning.
     """
-    wish = os.environ.get("SUREACT_KERNELS", "")
-    if wish not in ("", "reference"):
-        raise KernelInputError(f"SUREACT_KERNELS is {wish!r}; it must be 'reference' or unset.")
-    if wish:
+    if is_reference_wanted():
         return "SUREACT_KERNELS is 'reference'."
     # Whether products and sums become fused ones changes bits, and Triton's default for it will change.
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")

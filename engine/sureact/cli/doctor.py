@@ -136,7 +136,7 @@ def _cpu_ops_note() -> str:
 
     if library() is not None:
         return "The ops built from C++ for this processor are in use (SUREACT_KERNELS=reference turns them off)."
-    return f"Falls back: the ops run in torch, at about two thirds of the speed: {reason_unavailable()}"
+    return f"Falls back: the ops run in torch, at about three fifths of the speed: {reason_unavailable()}"
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """Memory for packed matrices, side by side in large pages.
 
-A matrix is read from end to end for every token. In pages of 4 KiB, looking up addresses takes a sixth of the time of
-an int4 model; a large page holds 2 MiB, more than many a matrix, so that matrices have to share them.
+A matrix is read from end to end for every token. In pages of 4 KiB, looking up addresses takes a
+twentieth of the time or more; a large page holds 2 MiB, more than many a matrix, so that matrices have to share them.
 """
 
 import threading

@@ -78,14 +78,23 @@ def load_ops() -> ctypes.CDLL:
 
 def path_of_ops() -> Path:
     """Return where the ops for this machine lie or will lie; raises like `load_ops`."""
-    wish = os.environ.get("SUREACT_KERNELS", "")
-    if wish not in ("", "reference"):
-        raise KernelInputError(f"SUREACT_KERNELS is {wish!r}; it must be 'reference' or unset.")
-    if wish:
+    if is_reference_wanted():
         raise Unavailable("SUREACT_KERNELS is 'reference'.")
     features = _processor_features()
     _openmp_of_torch()
     return _build_folder() / f"{fingerprint(_compiler(), features)}.so"
+
+
+def is_reference_wanted() -> bool:
+    """Tell whether SUREACT_KERNELS asks for the torch references.
+
+    Raises:
+        KernelInputError: it has no meaning.
+    """
+    wish = os.environ.get("SUREACT_KERNELS", "")
+    if wish not in ("", "reference"):
+        raise KernelInputError(f"SUREACT_KERNELS is {wish!r}; it must be 'reference' or unset.")
+    return wish == "reference"
 
 
 def _compiler() -> str:
