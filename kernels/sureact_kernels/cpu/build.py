@@ -18,7 +18,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from sureact_kernels.errors import KernelInputError
@@ -36,7 +36,10 @@ _SIGNATURES: dict[str, list[type]] = {
     "qk_norm_rope_store": [*[_POINTER] * 8, _FLOAT, _POINTER, *[_LONG] * 4, _INT],
     "paged_attention": [*[_POINTER] * 6, _FLOAT, _POINTER, *[_LONG] * 6, _INT],
 }
-"""What each function takes; none returns anything. A pointer is a tensor's `data_ptr()`; last come the threads."""
+"""What each function takes. A pointer is a tensor's `data_ptr()`; last come the threads."""
+
+_NEED_MEMORY = ("int8_product", "int4_product", "paged_attention")
+"""These return False, having done nothing, when there is no memory left; the others return nothing."""
 
 _NEEDED_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni")
 COMPILE_FLAGS = ("-O3", "-march=native", "-std=c++17", "-fopenmp", "-fPIC", "-fno-exceptions", "-fno-rtti")
@@ -70,7 +73,7 @@ def load_ops() -> ctypes.CDLL:
         loaded = ctypes.CDLL(str(path))
         for name, arguments in _SIGNATURES.items():
             function = getattr(loaded, f"sureact_{name}")
-            function.argtypes, function.restype = arguments, None
+            function.argtypes, function.restype = arguments, ctypes.c_bool if name in _NEED_MEMORY else None
     except (OSError, AttributeError) as error:
         raise Unavailable(f"{path} cannot be made or loaded: {error}") from error
     return loaded
@@ -130,16 +133,20 @@ def sources_of_ops() -> list[Path]:
 
 def fingerprint(compiler: str, features: str) -> str:
     """Return a name for what `compiler` makes of the sources on a processor with those features."""
-    try:
-        version = subprocess.run(
-            [compiler, "--version"], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise Unavailable(f"{compiler} does not run: {error}") from error
-    digest = hashlib.sha256(repr((version.stdout, features, COMPILE_FLAGS, _EXACT, _LINK)).encode())
+    digest = hashlib.sha256(repr((_version_of(compiler), features, COMPILE_FLAGS, _EXACT, _LINK)).encode())
     for path in sources_of_ops():
         digest.update(path.read_bytes())
     return digest.hexdigest()[:32]
+
+
+@cache  # asked by `path_of_ops` and by `load_ops` at every start
+def _version_of(compiler: str) -> str:
+    try:
+        return subprocess.run(
+            [compiler, "--version"], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Unavailable(f"{compiler} does not run: {error}") from error
 
 
 def _build_folder() -> Path:

@@ -132,11 +132,12 @@ void sum_groups(const uint8_t* bytes, long groups, const Place& place, float* su
 
 using namespace sureact;
 
-extern "C" void sureact_int4_product(const float* x, long rows, const uint8_t* blocks, const float* bias, float* out,
+extern "C" bool sureact_int4_product(const float* x, long rows, const uint8_t* blocks, const float* bias, float* out,
                                      long out_features, long in_features, int threads) {
     const long groups = in_features / kGroup;
     const Scratch<uint8_t> bytes(rows * in_features * 2);
     const Scratch<float> steps(rows), group_sums(rows * groups);
+    if (!bytes || !steps || !group_sums) return false;
     const Product product{blocks, bias, out, out_features, groups, bytes, group_sums, steps};
     const auto quantize = [&](long row, const Place& place) {
         uint8_t* start = bytes + place.first_row * in_features * 2;
@@ -144,6 +145,7 @@ extern "C" void sureact_int4_product(const float* x, long rows, const uint8_t* b
         sum_groups(start, groups, place, group_sums + place.first_row * groups);
     };
     multiply_all(product, rows, out_features / kLanes, groups * kStretch, threads, quantize);
+    return true;
 }
 
 // `nibbles` is [out_features, in_features / 2], the even column in the low half; `scales_and_zeros` is

@@ -86,17 +86,19 @@ struct Product {
 
 using namespace sureact;
 
-extern "C" void sureact_int8_product(const float* x, long rows, const int8_t* blocks, const int32_t* sums,
+extern "C" bool sureact_int8_product(const float* x, long rows, const int8_t* blocks, const int32_t* sums,
                                      const float* scales, const float* bias, float* out, long out_features,
                                      long in_features, int threads) {
     const Scratch<uint8_t> bytes(rows * in_features * 2);
     const Scratch<float> steps(rows);
+    if (!bytes || !steps) return false;
     const Product product{blocks, sums, scales, bias, out, out_features, in_features / kQuad, bytes, steps};
     const auto quantize = [&](long row, const Place& place) {
         uint8_t* start = bytes + place.first_row * in_features * 2;
         steps[row] = quantize_row(x + row * in_features, in_features, start, place, 0);
     };
     multiply_all(product, rows, out_features / kLanes, kLanes * in_features, threads, quantize);
+    return true;
 }
 
 extern "C" void sureact_pack_int8(const int8_t* weight, long out_features, long in_features, int8_t* blocks,

@@ -45,12 +45,17 @@ def is_built() -> bool:
 
 
 def call(op: str, *arguments: Argument) -> None:
-    """Run an op on torch's threads; tensors are given as where their first element lies, so they must be contiguous."""
+    """Run an op on torch's threads; tensors are given as where their first element lies, so they must be contiguous.
+
+    Raises:
+        MemoryError: there is no memory left for what it keeps meanwhile.
+    """
     compiled = library()
     assert compiled is not None, "only asked for where the ops are there"
     pointers = [argument.data_ptr() if isinstance(argument, torch.Tensor) else argument for argument in arguments]
     start = time.perf_counter() if _observers else 0.0
-    getattr(compiled, f"sureact_{op}")(*pointers, torch.get_num_threads())
+    if getattr(compiled, f"sureact_{op}")(*pointers, torch.get_num_threads()) is False:
+        raise MemoryError(f"The CPU op {op} found no memory left for its intermediate results.")
     for observer in _observers:
         observer(op, arguments, time.perf_counter() - start)
 

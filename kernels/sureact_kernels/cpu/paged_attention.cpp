@@ -5,6 +5,8 @@
 // the blocks before. Every row is computed by the same operations in the same order, whatever rows it stands beside; a
 // key that it does not see counts as zero.
 
+#include <omp.h>
+
 #include "vectors.h"
 
 namespace sureact {
@@ -212,7 +214,7 @@ Tile find_tile(const Attention& a, long index) {
 
 using namespace sureact;
 
-extern "C" void sureact_paged_attention(const float* q, const uint16_t* keys, const uint16_t* values,
+extern "C" bool sureact_paged_attention(const float* q, const uint16_t* keys, const uint16_t* values,
                                         const int64_t* tables, const int64_t* first_rows, const int64_t* context_lens,
                                         float scale, float* out, long num_seqs, long max_blocks, long block_size,
                                         long q_heads, long kv_heads, long size, int threads) {
@@ -221,10 +223,15 @@ extern "C" void sureact_paged_attention(const float* q, const uint16_t* keys, co
     long num_tiles = 0;
     for (long seq = 0; seq < num_seqs; seq++) num_tiles += count_tiles(a, seq);
     const long rows = padded(kQueries * a.group()), part_floats = Part::num_floats(rows, size);
+    const long query_floats = rows * size, score_floats = padded(block_size) * kRows;
+    const long floats_of_thread = (query_floats + score_floats + 2 * part_floats + kLanes - 1) / kLanes * kLanes;
+    const Scratch<float> scratch(threads * floats_of_thread);
+    if (!scratch) return false;
 #pragma omp parallel num_threads(threads)
     {
-        const Scratch<float> scaled(rows * size), scores(padded(block_size) * kRows), memory(2 * part_floats);
-        const Part whole = Part::at(memory, rows), next = Part::at(memory + part_floats, rows);
+        float* const scaled = scratch + omp_get_thread_num() * floats_of_thread;
+        float *const scores = scaled + query_floats, *const parts = scores + score_floats;
+        const Part whole = Part::at(parts, rows), next = Part::at(parts + part_floats, rows);
 #pragma omp for schedule(dynamic, 1)
         for (long index = 0; index < num_tiles; index++) {
             const Tile tile = find_tile(a, index);
@@ -237,4 +244,5 @@ extern "C" void sureact_paged_attention(const float* q, const uint16_t* keys, co
             write(a, tile, whole);
         }
     }
+    return true;
 }

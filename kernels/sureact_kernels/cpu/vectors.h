@@ -72,22 +72,18 @@ inline void add_products(Bytes& sums, Bytes unsigned_bytes, Bytes signed_bytes) 
     asm volatile("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(unsigned_bytes), "v"(signed_bytes));
 }
 
-// Memory for the length of one call, on a boundary of the cache's lines.
+// Memory for the length of one call, on a boundary of the cache's lines; null if there is none left.
 template <typename T>
 class Scratch {
    public:
-    explicit Scratch(long count) : data_(static_cast<T*>(allocate(count * static_cast<long>(sizeof(T))))) {}
+    explicit Scratch(long count)
+        : data_(static_cast<T*>(std::aligned_alloc(64, (count * static_cast<long>(sizeof(T)) + 63) / 64 * 64))) {}
     ~Scratch() { std::free(data_); }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     operator T*() const { return data_; }
 
    private:
-    static void* allocate(long size) {
-        void* data = std::aligned_alloc(64, (size + 63) / 64 * 64);
-        if (data == nullptr) __builtin_trap();
-        return data;
-    }
     T* data_;
 };
 

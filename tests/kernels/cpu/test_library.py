@@ -61,3 +61,19 @@ def test_the_number_of_threads_changes_nothing(num_threads: int) -> None:
         assert torch.equal(rms_norm(x, weight, 1e-6), whole)
     finally:
         torch.set_num_threads(before)
+
+
+@needs_ops
+def test_no_memory_left_is_an_error_and_nothing_is_written() -> None:
+    """More rows than memory can hold are claimed: each op asks for its memory before it reads or writes anything."""
+    x, out, count = torch.ones(1, 64), torch.full((1, 64), 7.0), 1 << 48
+    indices = torch.zeros(2, dtype=torch.int64)
+    calls: dict[str, tuple[module.Argument, ...]] = {
+        "int8_product": (x, count, x, x, x, None, out, 64, 64),
+        "int4_product": (x, count, x, None, out, 64, 64),
+        "paged_attention": (x, x, x, indices, indices, indices, 1.0, out, 1, 1, count, 1, 1, 64),
+    }
+    for op, arguments in calls.items():
+        with pytest.raises(MemoryError, match=f"The CPU op {op} found no memory left"):
+            module.call(op, *arguments)
+    assert torch.equal(out, torch.full((1, 64), 7.0))
