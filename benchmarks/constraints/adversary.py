@@ -12,6 +12,7 @@ import torch
 from sureact.constraints.token_bitmask import allocate_token_bitmask
 from sureact.errors import ConstraintError, InternalError
 from sureact.execution.model_runner import ModelRunner
+from sureact.execution.pass_output import PassOutput
 from sureact.tokens.vocabulary import Vocabulary
 from sureact_kernels.masked_argmax import allowed_ids
 
@@ -131,11 +132,11 @@ class Adversary(ModelRunner):
         self._strategies[request.sequence] = strategy
         self._num_steps[request.sequence] = 0
 
-    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> torch.Tensor:
+    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> PassOutput:
         """Return `[rows, num_logits]`; requests of the arena have no drafts."""
         fill_masks()
         rows = [self._logits(entry.request) for entry in batch.entries if entry.is_last_chunk]
-        return torch.from_numpy(np.stack(rows)) if rows else torch.empty((0, self._vocabulary.num_logits))
+        return PassOutput(torch.from_numpy(np.stack(rows)) if rows else torch.empty((0, self._vocabulary.num_logits)))
 
     def _logits(self, request: Request) -> np.ndarray:
         self._num_steps[request.sequence] += 1

@@ -7,12 +7,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import torch
-
 from sureact.errors import InternalError, RequestAbortedError
 from sureact.execution.cpu_runtime import release_thread_pool
 from sureact.execution.engine_stats import EngineStats
 from sureact.execution.model_runner import ModelRunner
+from sureact.execution.pass_output import PassOutput
 from sureact.execution.request_errors import as_exception, as_pass_error
 from sureact.execution.sampler import Sampler
 from sureact.execution.verification import Verifier
@@ -22,8 +21,8 @@ from sureact.scheduling.batch import Batch, ScheduledRequest
 from sureact.scheduling.request import Request
 from sureact.scheduling.scheduler import Scheduler
 
-_Computed = tuple[ScheduledRequest, torch.Tensor | Exception, int]
-"""A part of a batch, its logits or why there are none, and the number of its first row in the masks."""
+_Computed = tuple[ScheduledRequest, PassOutput | Exception, int]
+"""A part of a batch, what the pass said of it or why it said nothing, and the number of its first row in the masks."""
 
 
 class EngineLoop:
@@ -236,7 +235,7 @@ class EngineLoop:
     def _compute(self, batch: Batch, runner: ModelRunner) -> list[_Computed]:
         """Run the pass; where it fails, run each entry alone, so that only the one at fault fails."""
         try:
-            logits = runner.run(batch, lambda: self._sampler.fill_masks(batch.entries))
+            output = runner.run(batch, lambda: self._sampler.fill_masks(batch.entries))
         except BaseException as error:  # a failed pass ends requests, never the engine
             if len(batch.entries) == 1:
                 return [(batch.entries[0], as_pass_error(error), 0)]
@@ -244,7 +243,7 @@ class EngineLoop:
         computed: list[_Computed] = []
         row = 0
         for entry in batch.entries:
-            computed.append((entry, logits[row : row + entry.num_picks], row))
+            computed.append((entry, output.rows(row, row + entry.num_picks), row))
             row += entry.num_picks
         return computed
 
@@ -255,18 +254,18 @@ class EngineLoop:
         # Each pass filled the masks from row 0; the picks need them side by side.
         self._sampler.fill_masks(batch.entries)
         row = 0
-        for index, (entry, logits, _) in enumerate(computed):
-            computed[index] = (entry, logits, row)
+        for index, (entry, output, _) in enumerate(computed):
+            computed[index] = (entry, output, row)
             row += entry.num_picks
         return computed
 
     def _advance(self, batch: Batch, computed: list[_Computed], start: float) -> None:
         num_before = sum(entry.request.num_accepted for entry in batch.entries)
-        for entry, logits, first_row in computed:
-            if isinstance(logits, Exception):
-                self._fail(entry.request, logits)
+        for entry, output, first_row in computed:
+            if isinstance(output, Exception):
+                self._fail(entry.request, output)
             else:
-                self._verifier.advance(entry, logits, first_row)
+                self._verifier.advance(entry, output, first_row)
         num_gained = sum(entry.request.num_accepted for entry in batch.entries) - num_before
         self._count(batch, time.perf_counter() - start, num_gained)
         for entry in batch.entries:

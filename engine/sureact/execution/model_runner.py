@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from sureact.execution.pass_output import PassOutput
 from sureact.kv_cache.storage import KVStorage
 from sureact.layers.attention_metadata import AttentionMetadata
 from sureact.models.causal_lm import CausalLM
@@ -20,7 +21,7 @@ class ModelRunner(ABC):
         """Bytes of weight matrices that one decoded token reads: the figure that bounds its speed."""
 
     @abstractmethod
-    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> torch.Tensor:
+    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> PassOutput:
         """Compute the batch's tokens and drafts; the caller marks them as cached.
 
         Args:
@@ -29,8 +30,7 @@ class ModelRunner(ABC):
                 words]`, int32, on the host. Other logits may be anything, but not above the needed ones or NaN.
 
         Returns:
-            `[batch.num_picks, num_logits]`, float32: per entry that reaches its sequence's end a row for that end and
-            one for each drafted token, in order.
+            Per entry that reaches its sequence's end a row for that end and one for each drafted token, in order.
         """
 
     def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:  # noqa: B027  most runners keep nothing in blocks
@@ -56,7 +56,7 @@ class PagedModelRunner(ModelRunner):
         return self._model.weight_bytes_per_token
 
     @torch.inference_mode()
-    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> torch.Tensor:
+    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> PassOutput:
         """Run every entry's tokens in one pass."""
         token_ids = [token_id for entry in batch.entries for token_id in entry.token_ids]
         metadata = self._attention_metadata(batch)
@@ -64,8 +64,8 @@ class PagedModelRunner(ModelRunner):
         needed = fill_masks()
         rows = self._picked_rows(batch.entries)
         if not rows:
-            return hidden.new_empty((0, self._model.config.vocab_size), dtype=torch.float32)
-        return self._model.logits(hidden if len(rows) == len(hidden) else hidden[rows], needed)
+            return PassOutput(hidden.new_empty((0, self._model.config.vocab_size), dtype=torch.float32))
+        return PassOutput(self._model.logits(hidden if len(rows) == len(hidden) else hidden[rows], needed))
 
     @torch.inference_mode()
     def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:

@@ -12,6 +12,7 @@ import torch
 from sureact.constraints.constraint import ConstraintState
 from sureact.constraints.token_bitmask import allocate_token_bitmask, clear_token, legal_bitmask
 from sureact.errors import ConstraintStateError
+from sureact.execution.pass_output import PassOutput
 from sureact.execution.seen_ids import SeenIds
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.outputs import StepLogprobs, TokenLogprob
@@ -83,11 +84,11 @@ class Sampler:
         return needed
 
     @torch.inference_mode()
-    def pick(self, logits: torch.Tensor, row: int, request: Request) -> PickedToken | DeadEnd:
+    def pick(self, output: PassOutput, row: int, request: Request) -> PickedToken | DeadEnd:
         """Pick the token of a row.
 
         Args:
-            logits: `[num_logits]`, float32, of that row; may be changed.
+            output: one row of a pass: that row; its logits may be changed.
             row: number of the row in the last `fill_masks`.
             request: whose text all tokens before the row belong to by now.
 
@@ -96,11 +97,17 @@ class Sampler:
         """
         if row in self._errors:
             raise self._errors[row]
+        constraint = request.constraint
+        if output.likeliest is not None and request.takes_likeliest:
+            (token_id,) = output.likeliest
+            if constraint is None or constraint.check_token(token_id):
+                return PickedToken(token_id, None)
+        assert output.logits is not None, "the pass left out logits that this request needs"
+        logits = output.logits[0]
         self._apply_penalties(logits, request)
         if request.logits_processor is not None:
             logits = self._processed(logits, row, request.logits_processor, request.sequence.token_ids)
         logprobs = logits.log_softmax(-1) if request.params.logprobs is not None else None
-        constraint = request.constraint
         for token_id in islice(self._candidates(logits, row, request), MAX_VETOES):
             if constraint is None or constraint.check_token(token_id):
                 return PickedToken(token_id, _step_logprobs(logprobs, token_id, request.params.logprobs))

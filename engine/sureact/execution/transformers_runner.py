@@ -12,6 +12,7 @@ import torch
 from sureact.errors import UnsupportedModelError
 from sureact.execution.memory import KVShape
 from sureact.execution.model_runner import ModelRunner
+from sureact.execution.pass_output import PassOutput
 from sureact.kv_cache.cached_sequence import CachedSequence
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ class TransformersRunner(ModelRunner):
         return total if is_tied else total - cast("torch.Tensor", embedding).nbytes
 
     @torch.inference_mode()
-    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> torch.Tensor:
+    def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> PassOutput:
         """Run the entries one by one."""
         rows = [self._run_entry(entry) for entry in batch.entries]
         fill_masks()
-        return torch.cat(rows)
+        return PassOutput(torch.cat(rows))
 
     def _run_entry(self, entry: ScheduledRequest) -> torch.Tensor:
         """Compute what the model's cache lacks of the entry's tokens; return its rows of logits."""

@@ -7,8 +7,7 @@ that token was picked. What was computed and picked is cached; what was computed
 
 from collections.abc import Sequence
 
-import torch
-
+from sureact.execution.pass_output import PassOutput
 from sureact.execution.request_errors import as_exception
 from sureact.execution.sampler import DeadEnd, Sampler
 from sureact.kv_cache.paged_cache import PagedCache
@@ -23,19 +22,19 @@ class Verifier:
         self._cache = cache
         self._sampler = sampler
 
-    def advance(self, entry: ScheduledRequest, logits: torch.Tensor, first_row: int) -> None:
+    def advance(self, entry: ScheduledRequest, output: PassOutput, first_row: int) -> None:
         """Pick what follows an entry's tokens; what goes wrong ends its request only.
 
         Args:
             entry: a part of the pass.
-            logits: `[entry.num_picks, num_logits]`, float32; may be changed.
+            output: what the pass said of its `entry.num_picks` rows; its logits may be changed.
             first_row: number of the first of them in the sampler's masks.
         """
         self._cache.commit(entry.request.sequence, entry.end)
         if not entry.is_last_chunk:
             return
         try:
-            is_dead_end = self._pick_along(entry, logits, first_row)
+            is_dead_end = self._pick_along(entry, output, first_row)
             self._commit_draft(entry)
             if is_dead_end:
                 self._leave_dead_end(entry.request)
@@ -47,7 +46,7 @@ class Verifier:
         self._cache.truncate(request.sequence, request.num_prompt_tokens + request.num_kept)
         request.sequence.token_ids += request.leftover_ids
 
-    def _pick_along(self, entry: ScheduledRequest, logits: torch.Tensor, first_row: int) -> bool:
+    def _pick_along(self, entry: ScheduledRequest, output: PassOutput, first_row: int) -> bool:
         """Pick and accept tokens for as long as they are those of the draft, and one more.
 
         Returns:
@@ -56,7 +55,7 @@ class Verifier:
         request, token_ids = entry.request, entry.request.sequence.token_ids
         row = 0
         while row <= len(entry.draft) and _num_equal(token_ids[entry.end :], entry.draft) == row:
-            picked = self._sampler.pick(logits[row], first_row + row, request)
+            picked = self._sampler.pick(output.rows(row, row + 1), first_row + row, request)
             if isinstance(picked, DeadEnd):
                 return True
             request.accept(picked.token_id, picked.logprobs)

@@ -129,6 +129,26 @@ class Request:
         return self.params.ignore_eos or len(self.generated_ids) + num_ahead >= self.params.min_tokens
 
     @property
+    def takes_likeliest(self) -> bool:
+        """Whether its next token is the one with the largest logit among those its mask allows, unchanged by anything.
+
+        Its constraint may still refuse it.
+        """
+        params = self.params
+        return (
+            params.is_greedy
+            and params.logprobs is None
+            and self.logits_processor is None
+            and self.repetition_penalty == 1
+            and not (params.presence_penalty or params.frequency_penalty)
+        )
+
+    @property
+    def decodes_freely(self) -> bool:
+        """Whether one mask holds for all tokens to come, so that they can be picked without asking the host."""
+        return self.takes_likeliest and self.constraint is None and self.may_end()
+
+    @property
     def takes_forced_text(self) -> bool:
         """Whether text without a choice is written without asking the model."""
         return self.drafter is not None and self.constraint is not None and self.logits_processor is None

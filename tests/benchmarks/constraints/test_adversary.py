@@ -31,7 +31,9 @@ def logits_after() -> MakeLogits:
             request.accept(byte, None)
         adversary = Adversary(VOCABULARY, 0, max_steps=1)
         adversary.play(request, strategy)
-        return adversary.run(Batch((ScheduledRequest(request, 0, len(request.sequence)),)), no_masks)[0]
+        output = adversary.run(Batch((ScheduledRequest(request, 0, len(request.sequence)),)), no_masks)
+        assert output.logits is not None
+        return output.logits[0]
 
     return after
 

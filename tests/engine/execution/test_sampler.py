@@ -6,6 +6,7 @@ import torch
 from sureact.constraints.constraint import ConstraintState
 from sureact.constraints.token_bitmask import write_token_ids
 from sureact.errors import ConstraintStateError
+from sureact.execution.pass_output import PassOutput
 from sureact.execution.sampler import MAX_VETOES, DeadEnd, PickedToken, Sampler
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.sampling_params import SamplingParams
@@ -76,7 +77,7 @@ def pick_rows(logits: torch.Tensor, requests: list[Request]) -> list[PickedToken
     picked: list[PickedToken | DeadEnd | Exception] = []
     for row, request in enumerate(requests):
         try:
-            picked.append(sampler.pick(logits[row], row, request))
+            picked.append(sampler.pick(PassOutput(logits[row : row + 1]), row, request))
         except Exception as error:
             picked.append(error)
     return picked
@@ -106,7 +107,7 @@ def test_a_repetition_penalty_follows_a_text_that_grows_and_is_taken_back() -> N
     for token_ids, expected in (([0], 1), ([0, 1], 2), ([0], 1), ([0, 2, 1], 0), ([0, 2], 1)):
         request.sequence.token_ids[:] = token_ids
         sampler.fill_masks([ScheduledRequest(request, 0, len(token_ids))])
-        picked = sampler.pick(torch.tensor([6.0, 5.0, 4.0, 0.0, 0.0]), 0, request)
+        picked = sampler.pick(PassOutput(torch.tensor([[6.0, 5.0, 4.0, 0.0, 0.0]])), 0, request)
         assert isinstance(picked, PickedToken)
         assert picked.token_id == expected
 
@@ -229,3 +230,43 @@ def test_a_logits_processor_that_leaves_nothing_to_pick_ends_its_own_request(lef
     broken, fine = pick_rows(torch.zeros(2, 5), [request, request_with()])
     assert isinstance(broken, ConstraintStateError)
     assert isinstance(fine, PickedToken)
+
+
+def test_what_the_device_found_likeliest_is_taken_without_logits() -> None:
+    sampler, request = Sampler(VOCABULARY), request_with()
+    sampler.fill_masks([ScheduledRequest(request, 0, len(request.sequence))])
+    assert sampler.pick(PassOutput(None, (2,)), 0, request) == PickedToken(2, None)
+
+
+def test_what_the_device_found_likeliest_is_not_taken_where_the_constraint_refuses_it() -> None:
+    request = guarded(Guard([0, 1, 2], {2}))
+    sampler = Sampler(VOCABULARY)
+    sampler.fill_masks([ScheduledRequest(request, 0, len(request.sequence))])
+    output = PassOutput(torch.tensor([[1.0, 2.0, 3.0, 9.0, 9.0]]), (2,))
+    assert sampler.pick(output, 0, request) == PickedToken(1, None)
+    assert request.refusals.vetoes == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"temperature": 1.0, "top_k": 1}, {"frequency_penalty": 2.0}, {"presence_penalty": 2.0}, {"logprobs": 0}],
+)
+def test_what_the_device_found_likeliest_is_not_taken_where_more_than_the_mask_decides(
+    settings: dict[str, Any],
+) -> None:
+    request = request_with([0], **settings)
+    assert not request.takes_likeliest
+    sampler = Sampler(VOCABULARY)
+    sampler.fill_masks([ScheduledRequest(request, 0, len(request.sequence))])
+    output = PassOutput(torch.tensor([[1.0, 2.0, 0.0, 0.0, 9.0]]), (0,))
+    picked = sampler.pick(output, 0, request)
+    assert isinstance(picked, PickedToken)
+    assert picked.token_id == 1
+
+
+def test_one_mask_holds_for_all_tokens_to_come_only_without_constraint_and_once_the_text_may_end() -> None:
+    assert request_with().decodes_freely
+    assert request_with(min_tokens=3, ignore_eos=True).decodes_freely
+    assert not request_with(min_tokens=3).decodes_freely
+    assert not guarded(Guard([1], set())).decodes_freely
+    assert not request_with(logprobs=1).decodes_freely
