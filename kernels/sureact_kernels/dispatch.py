@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import torch
 
-from sureact_kernels.cpu.build import is_reference_wanted
+from sureact_kernels.cpu.build import is_reference_wanted, is_version_required
 from sureact_kernels.cpu.library import library
 from sureact_kernels.errors import KernelInputError
 
-GPU = "cuda"
-"""The device type whose tensors go to Triton."""
+GPU: str = "cuda"
+"""The device type whose tensors go to Triton; a test may say "cpu", for Triton's interpreter."""
 _logger = logging.getLogger(__name__)
 _disabled: dict[str, str] = {}
 _failing: set[str] = set()
@@ -28,14 +29,30 @@ def version_of(op: str, *tensors: torch.Tensor) -> Any:
     """Return what computes `op` for these tensors, with a function of that name; None for the reference.
 
     A version says with `takes(*tensors)` what it computes. Its answer may depend on dtypes, devices and the sizes of a
-    row, never on the number of rows: a row's bits must be the same in any company.
+    row, never on the number of rows: a row's bits must be the same in any company. What no version in C++ takes is
+    torch's part on a CPU, whatever SUREACT_KERNELS says.
+
+    Raises:
+        KernelInputError: SUREACT_KERNELS is 'required', and on a GPU Triton's version does not compute these, or on a
+            CPU there are no ops in C++.
     """
-    if tensors[0].device.type != "cpu":
+    kind = tensors[0].device.type
+    if kind != "cpu" or GPU == "cpu":
         return _version_off_cpu(op, tensors)
     if library() is None:
         return None
     version = _module(f"sureact_kernels.cpu.{op}")
     return version if version.takes(*tensors) else None
+
+
+def version_on_gpu(op: str, *tensors: torch.Tensor) -> Any:
+    """Return what `version_of` does, for an op that has no version in C++: None on a CPU."""
+    return _version_off_cpu(op, tensors) if is_on_gpu(tensors[0]) else None
+
+
+def is_on_gpu(tensor: torch.Tensor) -> bool:
+    """Tell whether Triton's versions are asked for this tensor."""
+    return tensor.device.type == GPU
 
 
 def disable(op: str, reason: str) -> None:
@@ -70,17 +87,32 @@ def reason_without_triton() -> str | None:
 
 def _version_off_cpu(op: str, tensors: tuple[torch.Tensor, ...]) -> Any:
     device = tensors[0].device
-    if op in _disabled or op in _failing or (device.type == GPU and reason_without_triton() is not None):
-        return None
-    version = _guarded(op, device.index) if device.type == GPU else None
-    # Tensors on several devices are the caller's mistake, which the reference words.
-    if version is not None and all(t.device == device for t in tensors) and version.module.takes(*tensors):
-        return version
-    if op not in _refused and op not in _disabled:
+    if device.type == GPU and op not in _failing:
+        reason = reason_without_triton() or _disabled.get(op)
+        version = None if reason is not None else _guarded(op, device.index)
+        # Tensors on several devices are the caller's mistake, which the reference words.
+        if version is not None and all(t.device == device for t in tensors) and version.module.takes(*tensors):
+            return version
+        if is_version_required():
+            raise KernelInputError(_refusal(op, tensors, reason or _disabled.get(op, "its `takes` says no.")))
+        if reason is not None:
+            return None
+    if op not in _refused and op not in _disabled and op not in _failing:
         _refused.add(op)
-        given = ", ".join(f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)} on {t.device}" for t in tensors)
-        _logger.warning("%s: there is no Triton version for %s; torch's reference computes it", op, given)
+        _logger.warning("%s: there is no Triton version for %s; torch's reference computes it", op, _words(tensors))
     return None
+
+
+def _refusal(op: str, tensors: Iterable[torch.Tensor], reason: str) -> str:
+    return (
+        f"{op}: SUREACT_KERNELS is 'required', but Triton's version does not compute {_words(tensors)}: {reason} Give "
+        f"it what sureact_kernels/triton/{op}.py takes, mend what is named, or unset SUREACT_KERNELS to compute "
+        "torch's reference."
+    )
+
+
+def _words(tensors: Iterable[torch.Tensor]) -> str:
+    return ", ".join(f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)} on {t.device}" for t in tensors)
 
 
 @cache
@@ -97,28 +129,36 @@ class _Guarded:
 
     def __init__(self, op: str, module: Any, device_index: int | None) -> None:
         self.module = module
-        launch = getattr(module, op)
-        index = -1 if device_index is None else device_index
+        self._op = op
+        self._device_index = -1 if device_index is None else device_index
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the launcher of that name, guarded, and keep it; an op's module may have several."""
+        launch = getattr(self.module, name)
 
         def run(*args: Any, **kwargs: Any) -> Any:
             try:
-                with torch.cuda.device(index):
+                with torch.cuda.device(self._device_index):
                     return launch(*args, **kwargs)
             except (KernelInputError, torch.OutOfMemoryError, torch.AcceleratorError):
                 raise  # these speak of the tensors or the device, not of the kernel
             # Triton, its compilers and its driver raise whatever they like, and the reference has an answer.
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
-            return _reference_instead(op, reason, args, kwargs)
+                if is_version_required():
+                    given = [arg for arg in args if isinstance(arg, torch.Tensor)]
+                    raise KernelInputError(_refusal(self._op, given, reason)) from error
+            return _reference_instead(self._op, name, reason, args, kwargs)
 
-        setattr(self, op, run)
+        setattr(self, name, run)
+        return run
 
 
-def _reference_instead(op: str, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compute `op` through its contract, which asks `version_of` again and gets the reference."""
+def _reference_instead(op: str, name: str, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute function `name` of an op through its contract, which asks `version_of` again and gets the reference."""
     _failing.add(op)
     try:
-        result = getattr(_module(f"sureact_kernels.{op}"), op)(*args, **kwargs)
+        result = getattr(_module(f"sureact_kernels.{op}"), name)(*args, **kwargs)
     finally:
         _failing.discard(op)
     # Where the reference fails too, the arguments are at fault, and the op stays on for the next request.

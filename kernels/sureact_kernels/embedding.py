@@ -3,7 +3,7 @@
 import torch
 
 from sureact_kernels.arguments import check_dtype, check_shape
-from sureact_kernels.dispatch import version_of
+from sureact_kernels.dispatch import version_on_gpu
 
 
 def embedding(token_ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -24,5 +24,5 @@ def embedding(token_ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     check_shape("embedding", "token_ids", token_ids, (None,))
     check_dtype("embedding", "token_ids", token_ids, (torch.int64,))
     # There is none in C++: torch copies rows as fast as the memory gives them.
-    version = version_of("embedding", token_ids, weight) if weight.is_cuda else None
+    version = version_on_gpu("embedding", token_ids, weight)
     return weight.index_select(0, token_ids) if version is None else version.embedding(token_ids, weight)

@@ -2,7 +2,7 @@
 
 import torch
 
-from sureact_kernels.dispatch import version_of
+from sureact_kernels.dispatch import is_on_gpu, version_on_gpu
 from sureact_kernels.errors import KernelInputError
 from sureact_kernels.linear import LinearWeight, linear, tensors_of
 from sureact_kernels.silu_and_mul import silu_and_mul
@@ -31,8 +31,8 @@ def gated_linear(x: torch.Tensor, weight: LinearWeight, *, invariant: bool = Tru
     """
     if weight.out_features % 2:
         raise KernelInputError(f"gated_linear: weight has {weight.out_features} rows; their number must be even.")
-    if x.device.type != "cpu" and invariant:
-        version = version_of("gated_linear", x, *tensors_of(weight))
+    if is_on_gpu(x) and invariant:
+        version = version_on_gpu("gated_linear", x, *tensors_of(weight))
         if version is not None:
             return version.gated_linear(x, weight)
     return silu_and_mul(linear(x, weight, invariant=invariant))

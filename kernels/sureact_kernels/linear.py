@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the field's name for it
 
 from sureact_kernels.arguments import check_dtype
-from sureact_kernels.dispatch import version_of
+from sureact_kernels.dispatch import is_on_gpu, version_on_gpu
 from sureact_kernels.errors import KernelInputError
 from sureact_kernels.int4_product import PackedInt4, int4_product, pack_int4
 from sureact_kernels.int8_product import PackedInt8, int8_product
@@ -129,8 +129,8 @@ def linear(
     if x.dim() != 2:
         raise KernelInputError(f"linear: x has shape {list(x.shape)}; it must be [num_tokens, in_features].")
     is_dense = isinstance(weight, DenseWeight)
-    if x.device.type != "cpu" and (invariant or not is_dense):
-        version = version_of("linear", x, *tensors_of(weight))
+    if is_on_gpu(x) and (invariant or not is_dense):
+        version = version_on_gpu("linear", x, *tensors_of(weight))
         if version is not None:
             return version.linear(x, weight, bias)
     if is_dense:

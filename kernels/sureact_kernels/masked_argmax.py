@@ -3,7 +3,7 @@
 import torch
 
 from sureact_kernels.arguments import check_shape
-from sureact_kernels.dispatch import version_of
+from sureact_kernels.dispatch import version_on_gpu
 from sureact_kernels.errors import KernelInputError
 
 
@@ -24,7 +24,7 @@ def masked_argmax(logits: torch.Tensor, bitmask: torch.Tensor) -> torch.Tensor:
     """
     num_rows, num_logits = logits.shape
     check_shape("masked_argmax", "bitmask", bitmask, (num_rows, -(-num_logits // 32)))
-    version = version_of("masked_argmax", logits, bitmask) if logits.is_cuda else None
+    version = version_on_gpu("masked_argmax", logits, bitmask)
     if version is not None:
         return version.masked_argmax(logits, bitmask)
     picked = logits.argmax(dim=-1)

@@ -3,7 +3,7 @@
 import torch
 
 from sureact_kernels.arguments import check_shape
-from sureact_kernels.dispatch import version_of
+from sureact_kernels.dispatch import version_on_gpu
 from sureact_kernels.errors import KernelInputError
 from sureact_kernels.masked_argmax import allowed_ids
 
@@ -41,7 +41,7 @@ def sample(
     Source: Holtzman et al. 2019, arXiv:1904.09751 (top-p); Nguyen et al. 2024, arXiv:2407.01082 (min-p).
     """
     check_shape("sample", "bitmask", bitmask, (-(-logits.shape[0] // 32),))
-    version = version_of("sample", logits, bitmask) if logits.is_cuda else None
+    version = version_on_gpu("sample", logits, bitmask)
     if version is not None:
         return version.sample(logits, bitmask, uniform, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     ids = allowed_ids(bitmask)

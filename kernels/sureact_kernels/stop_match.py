@@ -3,7 +3,7 @@
 import torch
 
 from sureact_kernels.arguments import check_dtype, check_shape
-from sureact_kernels.dispatch import version_of
+from sureact_kernels.dispatch import version_on_gpu
 
 PADDING = -1
 """Fills a stop sequence up on the left; no token id."""
@@ -40,7 +40,7 @@ def stop_match(
     for name, tensor in tensors.items():
         check_dtype("stop_match", name, tensor, (torch.int32,))
     # There is no version for a CPU: rows and stops are few.
-    version = version_of("stop_match", *tensors.values()) if recent.is_cuda else None
+    version = version_on_gpu("stop_match", *tensors.values())
     return _reference(**tensors) if version is None else version.stop_match(**tensors)
 
 

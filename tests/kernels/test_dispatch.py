@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from sureact_kernels import dispatch
-from sureact_kernels.dispatch import disable, disabled, reason_without_triton, version_of
+from sureact_kernels.dispatch import disable, disabled, is_on_gpu, reason_without_triton, version_of, version_on_gpu
+from sureact_kernels.embedding import embedding
 from sureact_kernels.errors import KernelInputError
 from sureact_kernels.rms_norm import rms_norm
 
@@ -78,6 +79,19 @@ def test_on_a_gpu_triton_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rms_norm(*on_gpu(), 1e-6).shape == (3,)
 
 
+def test_a_test_can_take_the_cpu_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that whole models run through the launchers, in Triton's interpreter."""
+    x, token_ids = torch.randn(3, 16), torch.tensor([2, 0])
+    assert not is_on_gpu(x)
+    assert version_on_gpu("embedding", token_ids, x) is None
+    monkeypatch.setattr(dispatch, "GPU", "cpu")
+    assert is_on_gpu(x)
+    assert version_of("rms_norm", x, x[0]).module.__name__ == TRITON_RMS_NORM
+    assert torch.equal(rms_norm(x, x[0], 1e-6), import_module(TRITON_RMS_NORM).rms_norm(x, x[0], 1e-6))
+    assert version_on_gpu("embedding", token_ids, x) is not None
+    assert torch.equal(embedding(token_ids, x), x[[2, 0]])
+
+
 @pytest.mark.usefixtures("gpu")
 def test_kernels_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUREACT_KERNELS", "reference")
@@ -119,6 +133,70 @@ def test_a_kernel_that_does_not_compile_disables_its_op_and_the_request_is_answe
         assert rms_norm(*on_gpu(), 1e-6).shape == (2, 16)
     assert disabled() == {"rms_norm": "RuntimeError: no such instruction"}
     assert len(caplog.messages) == 1
+
+
+@pytest.mark.usefixtures("gpu")
+def test_every_launcher_of_an_op_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An op may be called in two ways; both give way to their own reference."""
+    use_launcher(monkeypatch, fails_with(AssertionError("not this one")))
+    monkeypatch.setattr(sys.modules[TRITON_RMS_NORM], "rms_norm_of_one", fails_with(RuntimeError("no")), raising=False)
+    monkeypatch.setattr("sureact_kernels.rms_norm.rms_norm_of_one", lambda x: x + 1, raising=False)  # pyright: ignore
+    x = torch.ones(2)
+    assert version_of("rms_norm", *on_gpu()).rms_norm_of_one(x).tolist() == [2, 2]
+    assert disabled() == {"rms_norm": "RuntimeError: no"}
+    with pytest.raises(AttributeError, match="no_such_launcher"):
+        dispatch._guarded("rms_norm", None).no_such_launcher()  # pyright: ignore
+
+
+def required(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREACT_KERNELS", "required")
+
+
+@pytest.mark.usefixtures("gpu")
+def test_what_triton_takes_is_computed_where_versions_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    required(monkeypatch)
+    assert version_of("rms_norm", *on_gpu()).module.__name__ == TRITON_RMS_NORM
+
+
+@pytest.mark.usefixtures("gpu")
+def test_tensors_that_triton_does_not_take_are_refused_where_versions_are_required(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    required(monkeypatch)
+    x, weight = on_gpu()
+    message = (
+        r"rms_norm: .*'required'.* float64 \[2, 16\] on meta, float64 \[16\] on meta: .*takes.*unset SUREACT_KERNELS"
+    )
+    with pytest.raises(KernelInputError, match=message):
+        version_of("rms_norm", x.double(), weight.double())
+    with pytest.raises(KernelInputError, match=r"no_such_op: .*No module named"):
+        version_of("no_such_op", x)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_missing_triton_is_refused_where_versions_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    required(monkeypatch)
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(KernelInputError, match=r"rms_norm: .*'required'.*float32 \[2, 16\].*Triton cannot be imported"):
+        rms_norm(*on_gpu(), 1e-6)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_kernel_that_does_not_compile_is_refused_where_versions_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    required(monkeypatch)
+    use_launcher(monkeypatch, fails_with(RuntimeError("no such instruction")))
+    for _ in range(2):
+        with pytest.raises(KernelInputError, match=r"float32 \[2, 16\] on meta.*RuntimeError: no such instruction"):
+            rms_norm(*on_gpu(), 1e-6)
+    assert disabled() == {}
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_disabled_op_is_refused_where_versions_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    disable("rms_norm", "it is wrong here.")
+    required(monkeypatch)
+    with pytest.raises(KernelInputError, match=r"rms_norm: .*: it is wrong here\. Give it"):
+        rms_norm(*on_gpu(), 1e-6)
 
 
 @pytest.mark.usefixtures("gpu")

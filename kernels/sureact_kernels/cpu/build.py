@@ -89,15 +89,24 @@ def path_of_ops() -> Path:
 
 
 def is_reference_wanted() -> bool:
-    """Tell whether SUREACT_KERNELS asks for the torch references.
+    """Tell whether SUREACT_KERNELS asks for the torch references; raises as `is_version_required` does."""
+    return _wish() == "reference"
+
+
+def is_version_required() -> bool:
+    """Tell whether SUREACT_KERNELS forbids the torch references where versions should compute.
 
     Raises:
-        KernelInputError: it has no meaning.
+        KernelInputError: SUREACT_KERNELS has no meaning.
     """
+    return _wish() == "required"
+
+
+def _wish() -> str:
     wish = os.environ.get("SUREACT_KERNELS", "")
-    if wish not in ("", "reference"):
-        raise KernelInputError(f"SUREACT_KERNELS is {wish!r}; it must be 'reference' or unset.")
-    return wish == "reference"
+    if wish not in ("", "reference", "required"):
+        raise KernelInputError(f"SUREACT_KERNELS is {wish!r}; it must be 'reference', 'required' or unset.")
+    return wish
 
 
 def _compiler() -> str:

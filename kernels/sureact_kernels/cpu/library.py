@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from sureact_kernels.cpu.build import Unavailable, load_ops, path_of_ops
+from sureact_kernels.cpu.build import Unavailable, is_version_required, load_ops, path_of_ops
+from sureact_kernels.errors import KernelInputError
 
 if TYPE_CHECKING:
     import ctypes
@@ -27,12 +28,22 @@ _logger = logging.getLogger(__name__)
 
 
 def library() -> ctypes.CDLL | None:
-    """Return the built ops, building them if need be (some seconds, once); None where they cannot be used."""
-    return _found()[0]
+    """Return the built ops, building them if need be (some seconds, once); None where they cannot be used.
+
+    Raises:
+        KernelInputError: they cannot be used and SUREACT_KERNELS is 'required', or it has no meaning.
+    """
+    found, reason = _found()
+    if found is None and is_version_required():
+        raise KernelInputError(
+            f"SUREACT_KERNELS is 'required', but the CPU ops in C++ cannot be used: {reason} Mend that, or unset "
+            "SUREACT_KERNELS to compute torch's references."
+        )
+    return found
 
 
 def reason_unavailable() -> str | None:
-    """Say why `library()` is None."""
+    """Say why the built ops cannot be used; None where they can."""
     return _found()[1]
 
 

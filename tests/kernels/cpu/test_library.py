@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sureact_kernels.cpu import library as module
+from sureact_kernels.errors import KernelInputError
 from sureact_kernels.rms_norm import rms_norm
 
 needs_ops = pytest.mark.skipif(module.library() is None, reason=f"no C++ ops here: {module.reason_unavailable()}")
@@ -77,3 +78,19 @@ def test_no_memory_left_is_an_error_and_nothing_is_written() -> None:
         with pytest.raises(MemoryError, match=f"The CPU op {op} found no memory left"):
             module.call(op, *arguments)
     assert torch.equal(out, torch.full((1, 64), 7.0))
+
+
+def test_ops_that_cannot_be_used_are_refused_where_they_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_found", lambda: (None, "there is no C++ compiler; install g++."))
+    assert module.library() is None
+    monkeypatch.setenv("SUREACT_KERNELS", "required")
+    with pytest.raises(KernelInputError, match=r"'required'.*install g\+\+\..*unset"):
+        rms_norm(torch.ones(1, 16), torch.ones(16), 1e-6)
+    assert module.reason_unavailable() == "there is no C++ compiler; install g++."
+
+
+@needs_ops
+def test_what_no_op_takes_is_computed_by_torch_though_ops_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREACT_KERNELS", "required")
+    x = torch.ones(1, 16).bfloat16()
+    assert rms_norm(x, x[0], 1e-6).shape == (1, 16)
