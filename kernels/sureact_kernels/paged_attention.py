@@ -6,10 +6,18 @@ import torch
 from sureact_kernels.arguments import check_shape
 from sureact_kernels.attention_plan import ROW_MULTIPLE, AttentionPlan, Tile
 from sureact_kernels.dispatch import version_of
+from sureact_kernels.qk_norm_rope_store import check_scales
 
 
 def paged_attention(
-    q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor, plan: AttentionPlan, scale: float
+    q: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    plan: AttentionPlan,
+    scale: float,
+    *,
+    keys_scale: float = 1.0,
+    values_scale: float = 1.0,
 ) -> torch.Tensor:
     """Attend from each token to all tokens of its sequence up to itself.
 
@@ -19,6 +27,8 @@ def paged_attention(
     Sums run block by block in the order of the table, in float32, so that a token's result does not depend on the
     other tokens and sequences of the pass, nor on whether it came alone or within a prompt.
 
+    A cache in float8_e4m3fn holds keys and values over their scale, as `qk_norm_rope_store` writes them.
+
     Args:
         q: `[num_tokens, num_q_heads, head_dim]`: the queries of all sequences, one after another.
         key_cache: `[num_blocks, block_size, num_kv_heads, head_dim]`; finite everywhere, also in unused slots;
@@ -26,12 +36,14 @@ def paged_attention(
         value_cache: like `key_cache`.
         plan: where the tokens stand, from `plan_attention`.
         scale: factor of the scores, usually `head_dim ** -0.5`.
+        keys_scale: what a key in `key_cache` is multiplied by; 1 but for float8_e4m3fn.
+        values_scale: like `keys_scale`, for `value_cache`.
 
     Returns:
         `[num_tokens, num_q_heads, head_dim]`, dtype of `q`, new.
 
     Raises:
-        KernelInputError: `q` does not match the plan or the cache.
+        KernelInputError: `q` does not match the plan or the cache, or a cache that is not float8_e4m3fn has a scale.
 
     Source: split-KV decoding, Dao et al. 2023, "Flash-Decoding for long-context inference".
     """
@@ -39,18 +51,30 @@ def paged_attention(
     check_shape("paged_attention", "q", q, (plan.num_tokens, num_kv_heads * plan.group, head_dim))
     version = version_of("paged_attention", q, key_cache, value_cache)
     run = _reference if version is None else version.paged_attention
+    if key_cache.dtype is torch.float8_e4m3fn:
+        return run(q, key_cache, value_cache, plan, scale, keys_scale, values_scale)
+    check_scales("paged_attention", key_cache, keys_scale, values_scale)
     return run(q, key_cache, value_cache, plan, scale)
 
 
 def _reference(
-    q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor, plan: AttentionPlan, scale: float
+    q: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    plan: AttentionPlan,
+    scale: float,
+    keys_scale: float = 1.0,
+    values_scale: float = 1.0,
 ) -> torch.Tensor:
+    scale *= keys_scale
     out: torch.Tensor | None = None
     for part in plan.parts:
         keys = _by_head(key_cache, part.blocks, part.num_seqs)
         values = _by_head(value_cache, part.blocks, part.num_seqs)
         for tile in part.tiles:
             attended = _attend(q, keys[:, : tile.num_blocks], values[:, : tile.num_blocks], tile, plan.group, scale)
+            if values_scale != 1:
+                attended.mul_(values_scale)
             if len(attended) == len(q):
                 return attended.to(q.dtype)
             out = torch.empty_like(q) if out is None else out
@@ -60,7 +84,13 @@ def _reference(
 
 def _by_head(cache: torch.Tensor, blocks: slice | torch.Tensor, num_seqs: int) -> torch.Tensor:
     """Return blocks as `[num_seqs, num_blocks, num_kv_heads, block_size, head_dim]`, float32, contiguous."""
-    read = cache[blocks] if isinstance(blocks, slice) else cache.index_select(0, blocks)
+    if isinstance(blocks, slice):
+        read = cache[blocks]
+    elif cache.dtype is torch.float8_e4m3fn:
+        # torch does not select from this dtype on every device; bytes it does.
+        read = cache.view(torch.uint8).index_select(0, blocks).view(cache.dtype)
+    else:
+        read = cache.index_select(0, blocks)
     by_head = torch.empty_like(read, dtype=torch.float32).view(len(read), read.shape[2], read.shape[1], -1)
     return by_head.copy_(read.transpose(1, 2)).unflatten(0, (num_seqs, -1))
 

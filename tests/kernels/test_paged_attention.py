@@ -44,10 +44,11 @@ def attend(
     tables: torch.Tensor,
     query_lens: Sequence[int] = QUERY_LENS,
     context_lens: Sequence[int] = CONTEXT_LENS,
+    **scales: float,
 ) -> torch.Tensor:
     group = q.shape[1] // keys.shape[2]
     plan = plan_attention(tables, query_lens, context_lens, block_size=BLOCK_SIZE, group=group)
-    return paged_attention(q, keys, values, plan, SCALE)
+    return paged_attention(q, keys, values, plan, SCALE, **scales)
 
 
 def exact(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
@@ -82,6 +83,29 @@ def test_float32_queries_read_a_bfloat16_cache(num_q_heads: int, num_kv_heads: i
     assert_close(attend(q, keys, values, tables), exact(q, keys, values, tables), torch.float32)
 
 
+@pytest.mark.parametrize("dtype", FLOAT_DTYPES)
+@pytest.mark.parametrize("num_q_heads", [2, 14])
+def test_a_cache_in_e4m3_is_multiplied_by_its_scales(num_q_heads: int, dtype: torch.dtype) -> None:
+    q, keys, values, tables = batch(dtype, num_q_heads, head_dim=64, cache_dtype=torch.float8_e4m3fn)
+    out = attend(q, keys, values, tables, keys_scale=0.37, values_scale=3.5)
+    assert_close(out, exact(q, keys.double() * 0.37, values.double() * 3.5, tables), dtype)
+
+
+def test_without_scales_a_cache_in_e4m3_gives_the_bits_of_the_same_numbers_in_bfloat16(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_version(*_: object) -> None: ...
+
+    monkeypatch.setattr("sureact_kernels.paged_attention.version_of", no_version)
+    q, keys, values, tables = batch(torch.float32, head_dim=64, cache_dtype=torch.float8_e4m3fn)
+    assert torch.equal(attend(q, keys, values, tables), attend(q, keys.bfloat16(), values.bfloat16(), tables))
+
+
+def test_a_scale_beside_a_cache_that_is_not_scaled_is_refused() -> None:
+    with pytest.raises(KernelInputError, match=r"keys_scale is 2\.0 and values_scale 1\.0 .* torch\.bfloat16"):
+        attend(*batch(torch.bfloat16), keys_scale=2.0)
+
+
 @pytest.mark.parametrize("large", [1e4, 3e8])
 def test_scores_of_any_size_are_served(large: float) -> None:
     """The largest exponent is taken off first; a block whose scores are all far below the others counts as zero.
@@ -112,6 +136,8 @@ def test_a_sequence_that_is_damaged_leaves_the_others_alone() -> None:
         (torch.bfloat16, torch.bfloat16, 24),
         (torch.float32, torch.bfloat16, 64),
         (torch.float32, torch.bfloat16, 80),
+        (torch.float32, torch.float8_e4m3fn, 64),
+        (torch.bfloat16, torch.float8_e4m3fn, 64),
     ],
 )
 @pytest.mark.parametrize(("num_q_heads", "num_kv_heads"), [(6, 2), (14, 2)])

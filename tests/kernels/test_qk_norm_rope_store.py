@@ -73,6 +73,51 @@ def test_values_are_rounded_to_bfloat16_as_torch_rounds(special: float) -> None:
         assert torch.equal(value_cache[0, 0].signbit(), expected.signbit())
 
 
+E4M3_CASES = (
+    # Given, stored: ties go to the even neighbor, what is too large to the largest.
+    *((0.0, 0.0), (-0.0, -0.0), (1.0625, 1.0), (1.1875, 1.25), (-17.0, -16.0), (19.0, 20.0), (440.0, 448.0)),
+    *((449.0, 448.0), (464.0, 448.0), (1e9, 448.0), (float("inf"), 448.0), (-float("inf"), -448.0)),
+    *((2.0**-9, 2.0**-9), (2.0**-10, 0.0), (1.5 * 2.0**-9, 2.0**-8), (2.5 * 2.0**-9, 2.0**-8), (1e-40, 0.0)),
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_values_in_e4m3_are_rounded_to_the_nearest_and_saturate(dtype: torch.dtype) -> None:
+    given, stored = torch.tensor(E4M3_CASES).unbind(1)
+    qkv = torch.zeros(1, NUM_HEADS, 32, dtype=dtype)
+    qkv[0, -NUM_KV_HEADS:, : len(given)] = given.to(dtype)
+    qkv[0, -1, -1] = torch.nan
+    keys, values = (torch.zeros(5, BLOCK_SIZE, NUM_KV_HEADS, 32).to(torch.float8_e4m3fn) for _ in range(2))
+    qk_norm_rope_store(qkv.flatten(1), *cos_sin(angles(1, 32)), keys, values, torch.tensor([6]))
+    expected = stored.to(dtype)
+    assert torch.equal(values[1, 2, :, : len(given)].float(), expected.float().expand(NUM_KV_HEADS, -1))
+    assert torch.equal(values[1, 2, 0, : len(given)].float().signbit(), given.signbit())
+    assert values[1, 2, -1, -1].isnan()
+
+
+@pytest.mark.parametrize("dtype", FLOAT_DTYPES)
+def test_a_cache_in_e4m3_holds_keys_and_values_over_their_scales(dtype: torch.dtype) -> None:
+    qkv, angle, slots = torch.randn(3, NUM_HEADS * 64).to(dtype), angles(3, 64), torch.tensor([9, 2, 19])
+    norm = HeadNorm(torch.randn(64).to(dtype), torch.randn(64).to(dtype), 1e-6)
+    wide_keys, wide_values = (cache.to(dtype) for cache in caches(64))
+    queries = qk_norm_rope_store(qkv, *cos_sin(angle), wide_keys, wide_values, slots, norm)
+    keys, values = (cache.to(torch.float8_e4m3fn) for cache in caches(64))
+    scales = {"keys_scale": 0.25, "values_scale": 1.7}
+    assert_close(qk_norm_rope_store(qkv, *cos_sin(angle), keys, values, slots, norm, **scales), queries, dtype)
+    for cache, exact, scale in ((keys, wide_keys, 0.25), (values, wide_values, 1.7)):
+        expected = (exact.flatten(0, 1)[slots].float() / scale).clamp(-448, 448)
+        found = cache.flatten(0, 1).view(torch.uint8)[slots].view(torch.float8_e4m3fn).float()
+        # Half a step of three bits of mantissa, or of the smallest numbers.
+        torch.testing.assert_close(found, expected, rtol=2.0**-4, atol=2.0**-10)
+        assert cache.float().isnan().sum() == cache.numel() - found.numel()
+
+
+def test_a_scale_beside_a_cache_that_is_not_scaled_is_refused() -> None:
+    given = (torch.randn(1, NUM_HEADS * 8), *cos_sin(angles(1, 8)), *caches(8), torch.tensor([1]))
+    with pytest.raises(KernelInputError, match=r"keys_scale is 1\.0 and values_scale 2\.0 .* torch\.float32"):
+        qk_norm_rope_store(*given, values_scale=2.0)
+
+
 def test_many_tokens_have_the_bits_that_they_get_alone() -> None:
     qkv, angle = torch.randn(300, NUM_HEADS * 64), angles(300, 64)
     shape = (75, BLOCK_SIZE, NUM_KV_HEADS, 64)

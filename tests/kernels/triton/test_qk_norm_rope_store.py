@@ -4,9 +4,11 @@ import torch
 
 from sureact_kernels.arguments import FLOAT_DTYPES
 from sureact_kernels.qk_norm_rope_store import HeadNorm
+from sureact_kernels.qk_norm_rope_store import qk_norm_rope_store as reference
 from sureact_kernels.testing import assert_close
 from sureact_kernels.triton.qk_norm_rope_store import MAX_HEAD_DIM, qk_norm_rope_store, takes
 
+FP8 = torch.float8_e4m3fn
 NUM_Q_HEADS, NUM_KV_HEADS, NUM_BLOCKS, BLOCK_SIZE = 3, 2, 5, 4
 NUM_HEADS = NUM_Q_HEADS + 2 * NUM_KV_HEADS
 
@@ -77,6 +79,51 @@ def test_queries_and_stored_keys_are_rotated_and_values_are_stored(
     untouched[slots // BLOCK_SIZE, slots % BLOCK_SIZE] = False
     assert key_cache[untouched].isnan().all()
     assert value_cache[untouched].isnan().all()
+
+
+def e4m3_borders() -> torch.Tensor:
+    """All numbers of e4m3, what lies halfway between them, the float32 numbers beside both, and what has no e4m3."""
+    codes = torch.arange(127, dtype=torch.uint8).view(FP8).float()
+    points = torch.cat((codes, (codes[1:] + codes[:-1]) / 2, torch.tensor([464.0, 465.0, 1e30, 1e-40])))
+    beside = [points, points.nextafter(torch.tensor(torch.inf)), points.nextafter(torch.tensor(-torch.inf))]
+    found = torch.cat((*beside, torch.tensor([torch.inf, torch.nan])))
+    return torch.cat((found, -found, torch.zeros(-2 * len(found) % 64)))
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.37, 12.5])
+def test_a_cache_of_e4m3_has_the_bits_of_the_reference(scale: float) -> None:
+    values = e4m3_borders() * scale
+    num_tokens = len(values) // 64
+    # Rotating adds 0 times the other half, which would make NaN of infinity.
+    finite = values.nan_to_num(nan=torch.nan, posinf=1e30, neginf=-1e30)
+    heads = [finite] * (NUM_Q_HEADS + NUM_KV_HEADS) + [values] * NUM_KV_HEADS
+    qkv = torch.cat([head.view(num_tokens, 64) for head in heads], dim=1)
+    cos, sin = cos_sin(torch.zeros(num_tokens, 32))
+    shape = (num_tokens, 1, NUM_KV_HEADS, 64)
+    found, expected = torch.full((2, 2, *shape), 77, dtype=torch.uint8).view(FP8)
+    given = (qkv, cos, sin), (torch.arange(num_tokens), None)
+    for store, cache in ((qk_norm_rope_store, found), (reference, expected)):
+        store(*given[0], cache[0], cache[1], *given[1], keys_scale=scale, values_scale=scale)
+    for which in range(2):
+        is_nan = expected[which].isnan()
+        assert torch.equal(found[which].isnan(), is_nan)
+        assert torch.equal(found[which].view(torch.uint8)[~is_nan], expected[which].view(torch.uint8)[~is_nan])
+    assert found[1].float().nan_to_num(nan=0).max() == 448
+
+
+@pytest.mark.parametrize("dtype", FLOAT_DTYPES)
+def test_keys_and_values_in_e4m3_are_over_their_scales(dtype: torch.dtype) -> None:
+    qkv, angle = torch.randn(2, NUM_HEADS * 64).to(dtype), angles(2, 64)
+    norm = HeadNorm(torch.randn(64).to(dtype), torch.randn(64).to(dtype), 1e-6)
+    slots = torch.tensor([9, 19])
+    wide = caches(64, dtype)
+    queries = qk_norm_rope_store(qkv, *cos_sin(angle), *wide, slots, norm)
+    keys, values = (cache.to(FP8) for cache in caches(64))
+    found = qk_norm_rope_store(qkv, *cos_sin(angle), keys, values, slots, norm, 0.37, 1.7)
+    assert torch.equal(found, queries)
+    for cache, exact, scale in ((keys, wide[0], 0.37), (values, wide[1], 1.7)):
+        expected = (exact.float() / torch.tensor(scale)).to(FP8)
+        assert torch.equal(cache.view(torch.uint8), expected.view(torch.uint8))
 
 
 def test_strided_tensors_are_taken_as_they_are() -> None:
@@ -152,7 +199,9 @@ def test_other_dtypes_sizes_and_layouts_are_not_taken() -> None:
     assert not takes(qkv, keys, values, cos, sin.double())
     assert not takes(qkv, keys, values, cos, sin, weight, weight.bfloat16())
     assert not takes(qkv, keys, values.bfloat16(), cos, sin)
-    assert not takes(qkv, keys.to(torch.float8_e4m3fn), values.to(torch.float8_e4m3fn), cos, sin)
+    assert takes(qkv, keys.to(FP8), values.to(FP8), cos, sin)
+    assert not takes(qkv, keys.to(FP8), values, cos, sin)
+    assert not takes(qkv, keys.to(torch.float8_e5m2), values.to(torch.float8_e5m2), cos, sin)
     assert not takes(qkv, keys, values.transpose(1, 2).contiguous().transpose(1, 2), cos, sin)
     assert not takes(qkv, *caches(MAX_HEAD_DIM + 2), cos, sin)
     assert not takes(qkv, *caches(63), cos, sin)
