@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         TraceError,
         UnsupportedModelError,
         UnsupportedSchemaError,
+        WorkerLostError,
     )
     from sureact.sampling_params import SamplingParams
     from sureact.session import Session
@@ -91,6 +92,7 @@ _NAMES_OF_MODULE = {
         "TraceError",
         "UnsupportedModelError",
         "UnsupportedSchemaError",
+        "WorkerLostError",
     ),
     "sureact.sampling_params": ("SamplingParams",),
     "sureact.session": ("Session",),
@@ -135,6 +137,7 @@ __all__ = [
     "Trajectory",
     "UnsupportedModelError",
     "UnsupportedSchemaError",
+    "WorkerLostError",
     "choice",
     "grammar",
     "json_schema",

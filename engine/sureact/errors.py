@@ -17,6 +17,7 @@ SureactError
 │   ├── ConstraintCompileError   a regex, grammar or schema is malformed or unsatisfiable
 │   └── ConstraintStateError     a token was illegal, or no token is legal
 ├── RequestAbortedError      the request was cancelled
+├── WorkerLostError          a process that holds a part of the model is gone; open a new engine
 ├── OutputTruncatedError     `max_tokens` ended a constrained text inside it
 ├── SignatureError           a signature string or class cannot be read
 ├── ToolError                base of all that concerns tools
@@ -106,6 +107,10 @@ class ConstraintStateError(ConstraintError, RuntimeError):
 
 class RequestAbortedError(SureactError):
     """The request was cancelled before it finished."""
+
+
+class WorkerLostError(SureactError, RuntimeError):
+    """A process that holds a part of the model ended, or did not answer; the engine is closed."""
 
 
 class OutputTruncatedError(SureactError, RuntimeError):

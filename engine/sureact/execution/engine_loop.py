@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from sureact.errors import InternalError, RequestAbortedError
+from sureact.errors import InternalError, RequestAbortedError, WorkerLostError
 from sureact.execution.cpu_runtime import release_thread_pool
 from sureact.execution.engine_stats import EngineStats
 from sureact.execution.model_runner import ModelRunner
@@ -154,7 +154,9 @@ class EngineLoop:
             self._thread.join()
         with self._wake:
             self._fail_all(_closed())
-            self._runner = None
+            runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.close()
 
     def step(self) -> bool:
         """Run one step if there is work.
@@ -189,8 +191,7 @@ class EngineLoop:
         try:
             self._run_until_closed()
         except BaseException as error:  # whoever waits must learn that nobody will answer
-            failed = InternalError(f"The engine stopped: {type(error).__name__}: {error}. Please report it.")
-            failed.__cause__ = error
+            failed: Exception = error if isinstance(error, WorkerLostError) else _stopped(error)
             with self._wake:
                 self._is_closed = True
                 self._is_stepping = False
@@ -236,6 +237,8 @@ class EngineLoop:
         """Run the pass; where it fails, run each entry alone, so that only the one at fault fails."""
         try:
             output = runner.run(batch, lambda: self._sampler.fill_masks(batch.entries))
+        except WorkerLostError:
+            raise  # no pass can run any more
         except BaseException as error:  # a failed pass ends requests, never the engine
             if len(batch.entries) == 1:
                 return [(batch.entries[0], as_pass_error(error), 0)]
@@ -324,6 +327,12 @@ class EngineLoop:
             else:
                 entry.request.seconds.decode += seconds
         self._stats = self._stats.with_step(batch, seconds, num_generated)
+
+
+def _stopped(error: BaseException) -> InternalError:
+    failed = InternalError(f"The engine stopped: {type(error).__name__}: {error}. Please report it.")
+    failed.__cause__ = error
+    return failed
 
 
 def _closed() -> RequestAbortedError:

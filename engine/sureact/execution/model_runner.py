@@ -39,6 +39,9 @@ class ModelRunner(ABC):
     def clear_blocks(self, blocks: Sequence[int]) -> None:  # noqa: B027  most runners keep nothing in blocks
         """Overwrite what a failed request left in cache blocks, which may be infinite or NaN."""
 
+    def close(self) -> None:  # noqa: B027  most runners hold nothing but memory
+        """End what the runner holds beside memory, such as other processes."""
+
 
 class PagedModelRunner(ModelRunner):
     """Runs our own models over the paged cache."""
