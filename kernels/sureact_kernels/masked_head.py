@@ -3,10 +3,11 @@
 import numpy as np
 import torch
 
-from sureact_kernels.arguments import check_shape
+from sureact_kernels.arguments import check_dtype, check_shape
+from sureact_kernels.dispatch import is_on_gpu, version_on_gpu
 from sureact_kernels.int4_product import int4_blocks, int4_product
 from sureact_kernels.int8_product import combine_planes, quantize_rows
-from sureact_kernels.linear import Int4Weight, Int8Weight, LinearWeight, linear
+from sureact_kernels.linear import Int4Weight, Int8Weight, LinearWeight, linear, tensors_of
 
 MOST_IDS = 1024
 """Ids, over all rows of a call, whose rows of an int8 head are gathered: at that number it takes about a third of the
@@ -25,21 +26,28 @@ def masked_head(x: torch.Tensor, weight: LinearWeight, bitmask: torch.Tensor) ->
         out[t, n] = linear(x, weight)[t, n]   where bit (n % 32) of bitmask[t, n // 32] is 1
                   = -inf                      where bitmask[t, n // 32] is 0, and nothing or -inf elsewhere
 
-    Rows that allow many ids share one product with the whole head. Logits that are computed have the bits that `linear`
-    gives; weights that are dense or not packed always take the whole head.
+    Logits that are computed have the bits that `linear` gives. On a CPU, rows that allow many ids share one product
+    with the whole head, and weights that are dense or not packed always take it. A GPU reads 32 rows of the head for
+    every word that is not 0, and is not waited for.
 
     Args:
         x: `[num_rows, hidden_size]`, as `linear` takes it.
         weight: `[num_logits, hidden_size]`.
-        bitmask: `[num_rows, ceil(num_logits / 32)]`, int32, on the CPU.
+        bitmask: `[num_rows, ceil(num_logits / 32)]`, int32, on the CPU, or on the device of `x`, as it has to be in a
+            CUDA graph. From pinned memory it is copied while the host goes on: leave it as it is until then.
 
     Returns:
         `[num_rows, num_logits]`, float32, new. With the whole head, a row's logits are there whatever its mask.
 
     Raises:
-        KernelInputError: the shape of `bitmask` does not fit, or `linear` does not take `x`.
+        KernelInputError: the shape or dtype of `bitmask` does not fit, or `linear` does not take `x`.
     """
     check_shape("masked_head", "bitmask", bitmask, (len(x), -(-weight.out_features // 32)))
+    check_dtype("masked_head", "bitmask", bitmask, (torch.int32,))
+    if is_on_gpu(x):
+        version = version_on_gpu("masked_head", x, *tensors_of(weight))
+        if version is not None:
+            return version.masked_head(x, weight, bitmask)
     if not _can_gather(weight):
         return linear(x, weight).float()
     num_allowed = np.bitwise_count(bitmask.numpy().view(np.uint32)).sum(axis=1)

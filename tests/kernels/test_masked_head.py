@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sureact.weights.quantization import quantize_int4, quantize_int8
+from sureact_kernels import dispatch
 from sureact_kernels import masked_head as module
 from sureact_kernels.errors import KernelInputError
 from sureact_kernels.int4_product import pack_int4
@@ -126,3 +127,14 @@ def test_bits_behind_the_last_logit_are_ignored(ops: str) -> None:
 def test_a_mask_of_another_width_is_refused(ops: str) -> None:
     with pytest.raises(KernelInputError, match="bitmask"):
         masked_head(torch.randn(1, HIDDEN_SIZE), head("int8", ops), torch.zeros(1, 3, dtype=torch.int32))
+    with pytest.raises(KernelInputError, match=r"bitmask has dtype torch\.int64"):
+        masked_head(torch.randn(1, HIDDEN_SIZE), head("int8", ops), torch.zeros(1, NUM_LOGITS // 32, dtype=torch.int64))
+
+
+def test_on_a_gpu_triton_computes_what_its_linear_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, bitmask = torch.randn(2, 64).bfloat16(), bitmask_of([{3}, {40, 99}], 100)
+    weight = DenseWeight(torch.randn(100, 64).bfloat16())
+    monkeypatch.setattr(dispatch, "GPU", "cpu")
+    out = masked_head(x, weight, bitmask)
+    assert (out > -torch.inf).sum(1).tolist() == [32, 32 + 4]
+    assert torch.equal(out[1, [40, 99]], linear(x, weight)[1, [40, 99]].float())

@@ -8,12 +8,11 @@ splits, so that the order depends on nothing but a token's position.
 
 import triton
 import triton.language as tl
-from triton import knobs
+
+from sureact_kernels.triton.interpreter import IS_INTERPRETED
 
 SPLIT_TOKENS = 256
 """Tokens that one program attends to."""
-
-IS_INTERPRETED = tl.constexpr(knobs.runtime.interpret)
 
 
 @triton.jit
@@ -57,9 +56,6 @@ def widen(x, dtype: tl.constexpr):
 def _dot(a, b, sums):
     """Return `sums + a @ b` in float32."""
     if IS_INTERPRETED:
-        # numpy multiplies the bits of bfloat16, and BLAS adds in an order that depends on a row's place in the tile. In
-        # float64 all orders round to the same float32, as on a tensor core an element depends on its own row and column
-        # only. Whether a GPU keeps to that is what the benchmark of invariance checks.
         return sums + tl.dot(a.to(tl.float64), b.to(tl.float64), out_dtype=tl.float64).to(tl.float32)
     return tl.dot(a, b, sums, input_precision="ieee")
 

@@ -5,9 +5,8 @@
 
 import triton
 import triton.language as tl
-from triton import knobs
 
-IS_INTERPRETED = tl.constexpr(knobs.runtime.interpret)
+from sureact_kernels.triton.interpreter import IS_INTERPRETED
 
 
 @triton.jit
@@ -102,9 +101,6 @@ def split_sums(
 def _add_product(total, weights, x):
     """Return `total + weights @ x` in float32."""
     if IS_INTERPRETED:
-        # numpy would multiply the bits of bfloat16, and BLAS adds in an order that depends on the shape. In float64
-        # all orders round to the same float32, as an element of a tensor core's product depends on its own row and
-        # column only. Whether a GPU keeps to that is what the benchmark of invariance checks.
         return total + tl.dot(weights.to(tl.float64), x.to(tl.float64), out_dtype=tl.float64).to(tl.float32)
     return tl.dot(weights, x, total, input_precision="ieee")
 
