@@ -96,6 +96,9 @@ class AttentionPlan:
     block_size: int
     group: int
     """Query heads per key head."""
+    lens_on_device: torch.Tensor | None = None
+    """`[num_seqs]`, int32: the true lengths, which may change from launch to launch; then `context_lens` says how long
+    each may become. Only kernels that read lengths from the device follow them."""
 
     @cached_property
     def num_tokens(self) -> int:
@@ -117,6 +120,8 @@ class AttentionPlan:
 
         Like the tiles it is copied when first asked for, which must not be while a graph is captured.
         """
+        if self.lens_on_device is not None:
+            return self.lens_on_device
         return self.context_lens.to(self.block_tables.device, torch.int32)
 
     @cached_property
@@ -201,6 +206,31 @@ def plan_attention(
             )
     first_rows = torch.tensor([0, *itertools.accumulate(query_lens)])
     return AttentionPlan(block_tables.contiguous(), first_rows, torch.tensor(context_lens), block_size, group)
+
+
+def plan_decoding(
+    block_tables: torch.Tensor, context_lens: torch.Tensor, *, most_tokens: int, block_size: int, group: int
+) -> AttentionPlan:
+    """Describe one query per sequence, the last, where only the device knows the lengths: a step that is recorded once.
+
+    Args:
+        block_tables: `[num_seqs, max_blocks]`, int64, contiguous; read at each launch.
+        context_lens: `[num_seqs]`, int32, beside the tables; read at each launch, each from 1 to `most_tokens`.
+        most_tokens: the longest context that a launch may meet.
+        block_size: tokens per block of the cache.
+        group: query heads per key head.
+    """
+    num_seqs = len(block_tables)
+    plan = AttentionPlan(
+        block_tables,
+        torch.arange(num_seqs + 1),
+        torch.full((num_seqs,), most_tokens),
+        block_size,
+        group,
+        lens_on_device=context_lens,
+    )
+    _ = plan.short_tiles, plan.long_tiles  # copied to the device now, since nothing may be while a step is recorded
+    return plan
 
 
 def _joined(stretches: list[_Stretch], block_size: int) -> Iterator[list[_Stretch]]:

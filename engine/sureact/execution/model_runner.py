@@ -47,34 +47,34 @@ class PagedModelRunner(ModelRunner):
     """Runs our own models over the paged cache."""
 
     def __init__(self, model: CausalLM, storage: KVStorage, *, block_size: int, is_strict: bool) -> None:
-        self._model = model
-        self._storage = storage
-        self._block_size = block_size
-        self._is_strict = is_strict
+        self.model = model
+        self.storage = storage
+        self.block_size = block_size
+        self.is_strict = is_strict
         self._device = model.embedding.device
 
     @property
     def weight_bytes_per_token(self) -> int:
         """Bytes of all matrices in their stored form; of the experts, as many as a token visits."""
-        return self._model.weight_bytes_per_token
+        return self.model.weight_bytes_per_token
 
     @torch.inference_mode()
     def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> PassOutput:
         """Run every entry's tokens in one pass."""
         token_ids = [token_id for entry in batch.entries for token_id in entry.token_ids]
         metadata = self._attention_metadata(batch)
-        hidden = self._model.forward(torch.tensor(token_ids, device=self._device), metadata, self._storage.layers)
+        hidden = self.model.forward(torch.tensor(token_ids, device=self._device), metadata, self.storage.layers)
         needed = fill_masks()
         rows = self._picked_rows(batch.entries)
         if not rows:
-            return PassOutput(hidden.new_empty((0, self._model.config.vocab_size), dtype=torch.float32))
-        return PassOutput(self._model.logits(hidden if len(rows) == len(hidden) else hidden[rows], needed))
+            return PassOutput(hidden.new_empty((0, self.model.config.vocab_size), dtype=torch.float32))
+        return PassOutput(self.model.logits(hidden if len(rows) == len(hidden) else hidden[rows], needed))
 
     @torch.inference_mode()
     def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:
         """Copy blocks in every layer."""
         for source, target in copies:
-            for key_cache, value_cache in self._storage.layers:
+            for key_cache, value_cache in self.storage.layers:
                 key_cache[target] = key_cache[source]
                 value_cache[target] = value_cache[source]
 
@@ -85,22 +85,22 @@ class PagedModelRunner(ModelRunner):
         """
         return [
             (keys[list(blocks)].flatten(0, 1)[:num_tokens].cpu(), values[list(blocks)].flatten(0, 1)[:num_tokens].cpu())
-            for keys, values in self._storage.layers
+            for keys, values in self.storage.layers
         ]
 
     def write_blocks(self, blocks: Sequence[int], layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
         """Write what `read_blocks` returned into the first slots of `blocks`."""
         index = torch.tensor(list(blocks), dtype=torch.long, device=self._device)
-        for cache_pair, tensors in zip(self._storage.layers, layers, strict=True):
+        for cache_pair, tensors in zip(self.storage.layers, layers, strict=True):
             for cache, tensor in zip(cache_pair, tensors, strict=True):
                 slots = (
-                    index[:, None] * self._block_size + torch.arange(self._block_size, device=self._device)
+                    index[:, None] * self.block_size + torch.arange(self.block_size, device=self._device)
                 ).flatten()
                 cache.flatten(0, 1)[slots[: len(tensor)]] = tensor.to(self._device)
 
     def clear_blocks(self, blocks: Sequence[int]) -> None:
         """Zero the blocks in every layer: attention multiplies unused slots by 0, and 0 times NaN is NaN."""
-        for key_cache, value_cache in self._storage.layers:
+        for key_cache, value_cache in self.storage.layers:
             key_cache[list(blocks)] = 0
             value_cache[list(blocks)] = 0
 
@@ -112,7 +112,7 @@ class PagedModelRunner(ModelRunner):
             stretch = range(entry.start, entry.start + entry.num_rows)
             positions += stretch
             slots += [
-                table[position // self._block_size] * self._block_size + position % self._block_size
+                table[position // self.block_size] * self.block_size + position % self.block_size
                 for position in stretch
             ]
         return AttentionMetadata(
@@ -121,12 +121,12 @@ class PagedModelRunner(ModelRunner):
             block_tables=self._block_tables(batch.entries),
             context_lens=tuple(entry.start + entry.num_rows for entry in batch.entries),
             query_lens=tuple(entry.num_rows for entry in batch.entries),
-            is_invariant=self._is_strict or batch.is_decode,
+            is_invariant=self.is_strict or batch.is_decode,
         )
 
     def _block_tables(self, entries: Sequence[ScheduledRequest]) -> torch.Tensor:
         """Return the blocks that the tokens so far fill, rows padded with each table's first block."""
-        used = [e.request.sequence.block_table[: -(-(e.start + e.num_rows) // self._block_size)] for e in entries]
+        used = [e.request.sequence.block_table[: -(-(e.start + e.num_rows) // self.block_size)] for e in entries]
         width = max(map(len, used))
         return torch.tensor([table + table[:1] * (width - len(table)) for table in used], device=self._device)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -11,6 +11,14 @@ from sureact_kernels.attention_plan import AttentionPlan, plan_attention
 
 if TYPE_CHECKING:
     from sureact.layers.rotary import RotaryTable
+
+
+class PassMetadata(Protocol):
+    """Where the tokens of a pass stand, however that is known."""
+
+    def context(self, rotary: RotaryTable, *, block_size: int, group: int) -> AttentionContext:
+        """Prepare what all layers share, see `AttentionMetadata.context`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

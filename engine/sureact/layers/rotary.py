@@ -6,7 +6,7 @@ import torch
 class RotaryTable:
     """Angles for positions `0 .. max_model_len - 1`, shared by all layers."""
 
-    __slots__ = ("_cos", "_sin")
+    __slots__ = ("_cos", "_sin", "max_model_len")
 
     def __init__(self, inv_freq: torch.Tensor, scaling: float, max_model_len: int) -> None:
         """Tabulate the angles.
@@ -16,6 +16,7 @@ class RotaryTable:
             scaling: factor of cosine and sine (YaRN's attention factor; 1 elsewhere).
             max_model_len: positions to tabulate.
         """
+        self.max_model_len = max_model_len
         positions = torch.arange(max_model_len, dtype=torch.float32, device=inv_freq.device)
         angles = torch.outer(positions, inv_freq)
         # In float64, rounded once: the same bits whatever the length of the table.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
-from sureact.layers.attention_metadata import AttentionMetadata
+from sureact.layers.attention_metadata import PassMetadata
 from sureact.layers.linear import Linear
 from sureact.layers.norm import RmsNorm
 from sureact.layers.rotary import RotaryTable
@@ -77,9 +77,7 @@ class CausalLM(ABC):
     def build_block(self, prefix: str, index: int, weights: Weights) -> DecoderBlock:
         """Build block `index`, whose weights are named `prefix` + `.input_norm` and so on."""
 
-    def forward(
-        self, token_ids: torch.Tensor, metadata: AttentionMetadata, caches: Sequence[LayerCache]
-    ) -> torch.Tensor:
+    def forward(self, token_ids: torch.Tensor, metadata: PassMetadata, caches: Sequence[LayerCache]) -> torch.Tensor:
         """Run the blocks over `token_ids` `[num_tokens]`, int64; fill `caches`; return `[num_tokens, hidden_size]`."""
         x, residual = embedding(token_ids, self.embedding).to(self.final_norm.weight.dtype), None
         config = self.config
@@ -96,7 +94,8 @@ class CausalLM(ABC):
 
         Args:
             hidden: from `forward`.
-            needed: bitmask `[num_rows, words]` on the host of the ids whose logits are needed; the others may be -inf.
+            needed: bitmask `[num_rows, words]` of the ids whose logits are needed, on the host, or beside a model on a
+                GPU; the others may be -inf.
         """
         if needed is None or self.lm_head.bias is not None:
             return self.lm_head(hidden, invariant=True).float()

@@ -1,0 +1,227 @@
+"""What decoding steps read and write on the device, at addresses that never change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from sureact_kernels.masked_argmax import check_picked
+from sureact_kernels.stop_match import PADDING, stop_match
+
+MOST_STOP_LEN = 8
+"""Tokens of a stop that the device looks for; longer ones are found by the host alone."""
+
+_STOPS_PER_ROW = 8
+"""Room for stops, per row on average; what does not fit is found by the host alone."""
+
+
+class DecodeRow(NamedTuple):
+    """One token to compute, and what is needed to go on behind it."""
+
+    token_id: int
+    position: int
+    """Its index in the sequence."""
+    block_table: Sequence[int]
+    """Blocks of the sequence; they reach as far as steps are run before the next load."""
+    generated: Sequence[int] = ()
+    """Ids generated so far, `token_id` the last of them; `MOST_STOP_LEN` from the end will do."""
+    stops: tuple[tuple[int, ...], ...] = ()
+    """Sequences of ids that end the text."""
+
+
+class PendingPicks:
+    """The tokens that a step picks, on their way to the host; to be read before the step after the next is launched."""
+
+    def __init__(self, results: torch.Tensor, is_there: torch.Event | None) -> None:
+        self._results = results
+        self._is_there = is_there
+
+    def wait(self) -> list[int]:
+        """Return the token of each row.
+
+        Raises:
+            KernelInputError: a logit is NaN, or a mask allows nothing.
+        """
+        picked = self._arrived()[0]
+        check_picked("decode step", picked)
+        return picked.tolist()
+
+    def has_stopped(self) -> list[bool]:
+        """Return of each row whether its token ended one of its stops; the device takes no further step of it."""
+        return self._arrived()[1].ne(0).tolist()
+
+    def _arrived(self) -> torch.Tensor:
+        if self._is_there is not None:
+            self._is_there.synchronize()
+        return self._results
+
+
+class DecodeBuffers:
+    """Tokens, places and masks of up to `max_rows` rows. The host loads them once; then steps feed themselves.
+
+    Rows that are not in use, or have met a stop, stand at position 0 and write into the dummy block.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_rows: int,
+        max_blocks: int,
+        block_size: int,
+        dummy_block: int,
+        num_logits: int,
+        device: torch.device,
+    ) -> None:
+        """Reserve the memory.
+
+        Args:
+            max_rows: rows of a step.
+            max_blocks: blocks of the longest sequence.
+            block_size: tokens per block.
+            dummy_block: a block that no sequence has.
+            num_logits: ids that a mask speaks of.
+            device: where the model is.
+        """
+        self._device = device
+        self._dummy_block, self._block_size = dummy_block, block_size
+        self._places = _Staged((max_rows, 3 + max_blocks), torch.int64, device)
+        self._recent = _Staged((max_rows, MOST_STOP_LEN + 3), torch.int32, device)
+        self._stops = _Staged((max_rows * _STOPS_PER_ROW, MOST_STOP_LEN), torch.int32, device)
+        self._masks = _Staged((max_rows, -(-num_logits // 32)), torch.int32, device)
+        self._mask_copies = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.token_ids = torch.zeros(max_rows, dtype=torch.int64, device=device)
+        self.positions = torch.zeros(max_rows, dtype=torch.int64, device=device)
+        self.block_tables = torch.full((max_rows, max_blocks), dummy_block, dtype=torch.int64, device=device)
+        self.context_lens = torch.ones(max_rows, dtype=torch.int32, device=device)
+        self._is_running = torch.zeros(max_rows, dtype=torch.bool, device=device)
+        self._results = torch.zeros(2, max_rows, dtype=torch.int64, device=device)
+        # A step may be under way while the host reads what the one before it picked.
+        self._arriving = [_on_host((2, max_rows), torch.int64, device) for _ in range(2)]
+        self._num_sent = 0
+
+    @property
+    def max_rows(self) -> int:
+        """Rows of a step at most."""
+        return len(self.token_ids)
+
+    def load(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
+        """Write what the next step computes, padded to `num_rows`; steps that are under way are not disturbed."""
+        places = self._places.writable()[:num_rows]
+        places.fill_(self._dummy_block)
+        places[:, :3] = 0
+        for place, row in zip(places, rows, strict=False):
+            place[: 3 + len(row.block_table)] = torch.tensor((row.token_id, row.position, 1, *row.block_table))
+        on_device = self._places.send(num_rows)
+        self.token_ids[:num_rows] = on_device[:, 0]
+        self.positions[:num_rows] = on_device[:, 1]
+        self._is_running[:num_rows] = on_device[:, 2] != 0
+        self.block_tables[:num_rows] = on_device[:, 3:]
+        self.context_lens[:num_rows] = on_device[:, 1] + 1
+        self._load_stops(rows, num_rows)
+
+    def load_masks(self, masks: torch.Tensor, num_rows: int) -> None:
+        """Write the ids that each row may pick; what is launched after this on the current stream sees them.
+
+        Args:
+            masks: `[len(rows), words]`, int32, on the host.
+            num_rows: rows of the step; those beyond `masks` may pick anything.
+        """
+        host = self._masks.writable()[:num_rows]
+        host[: len(masks)] = masks
+        host[len(masks) :] = -1
+        if self._mask_copies is None:
+            self._masks.send(num_rows)
+            return
+        # On a stream of their own they arrive while the blocks are still computed.
+        with torch.cuda.stream(self._mask_copies):
+            self._masks.send(num_rows)
+            have_arrived = self._mask_copies.record_event()
+        torch.cuda.current_stream(self._device).wait_event(have_arrived)
+
+    def masks(self, num_rows: int) -> torch.Tensor:
+        """The masks on the device, `[num_rows, words]`, int32."""
+        return self._masks.device[:num_rows]
+
+    def slots(self, num_rows: int) -> torch.Tensor:
+        """Compute the cache slot of each row's token, `[num_rows]`, int64."""
+        positions, tables = self.positions[:num_rows], self.block_tables[:num_rows]
+        blocks = tables.gather(1, (positions // self._block_size).unsqueeze(1)).squeeze(1)
+        slots = blocks * self._block_size + positions % self._block_size
+        return torch.where(self._is_running[:num_rows], slots, self._dummy_block * self._block_size)
+
+    def store(self, picked: torch.Tensor) -> None:
+        """Keep the picked tokens `[num_rows]`, int64, for the host; ids below 0 are faults."""
+        self._results[0, : len(picked)] = picked
+        self._results[1, : len(picked)] = 0
+
+    def feed(self, picked: torch.Tensor) -> None:
+        """Keep the picked tokens for the host, and make them what the next step computes."""
+        num_rows = len(picked)
+        self.store(picked)
+        recent, length = self._recent.device[:num_rows, :MOST_STOP_LEN], self._recent.device[:num_rows, MOST_STOP_LEN]
+        recent.copy_(torch.cat((recent[:, 1:], picked.to(torch.int32).unsqueeze(1)), 1))
+        length += 1
+        stops_of_row = self._recent.device[:num_rows, MOST_STOP_LEN + 1 :]
+        stop = stop_match(recent.contiguous(), length.contiguous(), self._stops.device, stops_of_row.contiguous())
+        self._results[1, :num_rows] = stop >= 0
+        is_running = self._is_running[:num_rows]
+        is_running &= (stop < 0) & (picked >= 0)
+        self.token_ids[:num_rows] = picked.clamp(min=0)
+        positions = self.positions[:num_rows]
+        positions.copy_(torch.where(is_running, positions + 1, 0))
+        self.context_lens[:num_rows] = (positions + 1).to(torch.int32)
+
+    def fetch(self, num_rows: int) -> PendingPicks:
+        """Start the way of the last step's tokens to the host."""
+        arriving = self._arriving[self._num_sent % len(self._arriving)][:, :num_rows]
+        self._num_sent += 1
+        arriving.copy_(self._results[:, :num_rows], non_blocking=True)
+        if self._device.type != "cuda":
+            return PendingPicks(arriving, None)
+        return PendingPicks(arriving, torch.cuda.current_stream(self._device).record_event())
+
+    def _load_stops(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
+        recent, stops = self._recent.writable()[:num_rows], self._stops.writable()
+        recent.fill_(PADDING)
+        recent[:, MOST_STOP_LEN:] = 0
+        stops.fill_(PADDING)
+        num_stops = 0
+        for place, row in zip(recent, rows, strict=False):
+            tail = row.generated[-MOST_STOP_LEN:]
+            place[MOST_STOP_LEN - len(tail) : MOST_STOP_LEN] = torch.tensor(tail, dtype=torch.int32)
+            fitting = [stop for stop in row.stops if len(stop) <= MOST_STOP_LEN][: len(stops) - num_stops]
+            for stop in fitting:
+                stops[num_stops, MOST_STOP_LEN - len(stop) :] = torch.tensor(stop, dtype=torch.int32)
+                num_stops += 1
+            place[MOST_STOP_LEN:] = torch.tensor((len(row.generated), num_stops - len(fitting), num_stops))
+        self._recent.send(num_rows)
+        self._stops.send(len(stops))
+
+
+class _Staged:
+    """A matrix on the device and the memory of the host that its rows come from."""
+
+    def __init__(self, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> None:
+        self._host = _on_host(shape, dtype, device)
+        self._is_sent: torch.Event | None = None
+        self.device = torch.zeros(shape, dtype=dtype, device=device)
+
+    def writable(self) -> torch.Tensor:
+        """Return the memory of the host, once what was sent from it last has been read."""
+        if self._is_sent is not None:
+            self._is_sent.synchronize()
+        return self._host
+
+    def send(self, num_rows: int) -> torch.Tensor:
+        """Copy the first rows to the device on the current stream, without waiting, and return them there."""
+        sent = self.device[:num_rows].copy_(self._host[:num_rows], non_blocking=True)
+        if self.device.is_cuda:
+            self._is_sent = torch.cuda.current_stream(self.device.device).record_event()
+        return sent
+
+
+def _on_host(shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return zeros that a GPU reads and writes without the host's help."""
+    return torch.zeros(shape, dtype=dtype, pin_memory=device.type == "cuda")
