@@ -11,6 +11,9 @@ def embedding(token_ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
         out[t] = weight[token_ids[t]]
 
+    Does not wait for a GPU, and can be captured in a CUDA graph; there, a token outside of the table is no error but a
+    row of NaN, where Triton's version computes.
+
     Args:
         token_ids: `[num_tokens]`, int64, each in `[0, vocab_size)`.
         weight: `[vocab_size, hidden_size]`, any float dtype.

@@ -6,15 +6,24 @@ from sureact_kernels.arguments import check_shape
 from sureact_kernels.dispatch import version_on_gpu
 from sureact_kernels.errors import KernelInputError
 
+NOTHING_ALLOWED = -1
+"""Picked by `masked_argmax_unchecked` in a row whose mask allows nothing."""
+
+IS_NAN = -2
+"""Picked by `masked_argmax_unchecked` in a row of which an allowed logit is NaN."""
+
 
 def masked_argmax(logits: torch.Tensor, bitmask: torch.Tensor) -> torch.Tensor:
     """Pick the allowed token with the largest logit per row; the lowest id on ties.
 
         out[b] = argmax over {i : bit (i % 32) of bitmask[b, i // 32] is 1} of logits[b, i]
 
+    Waits for the GPU, to raise; `masked_argmax_unchecked` does not.
+
     Args:
         logits: `[num_rows, num_logits]`, float32.
-        bitmask: `[num_rows, ceil(num_logits / 32)]`, int32, on the device of `logits`; at least one bit per row.
+        bitmask: `[num_rows, ceil(num_logits / 32)]`, int32, on the device of `logits`; at least one bit per row. Bits
+            beyond the last logit mean nothing.
 
     Returns:
         `[num_rows]`, int64, new.
@@ -34,21 +43,75 @@ def masked_argmax(logits: torch.Tensor, bitmask: torch.Tensor) -> torch.Tensor:
     for row in (allowed == 0).nonzero().flatten().tolist():
         picked[row] = _argmax_of_row(logits[row], bitmask[row])
     if logits.gather(1, picked.unsqueeze(1)).isnan().any():
-        raise KernelInputError("masked_argmax: a logit is NaN; the weights or the cache are damaged.")
+        raise _is_nan("masked_argmax")
     return picked
 
 
-def allowed_ids(bitmask_row: torch.Tensor) -> torch.Tensor:
-    """Return the ids whose bit is set in `bitmask_row` `[num_words]`, ascending, int64."""
+def masked_argmax_unchecked(logits: torch.Tensor, bitmask: torch.Tensor) -> torch.Tensor:
+    """Pick as `masked_argmax` does, but tell faults by ids below 0, so that nothing waits for the GPU.
+
+    It can be captured in a CUDA graph: nothing is read on the host, and every shape follows from those given.
+
+    Args:
+        logits: `[num_rows, num_logits]`, float32.
+        bitmask: `[num_rows, ceil(num_logits / 32)]`, int32, on the device of `logits`.
+
+    Returns:
+        `[num_rows]`, int64, new; `NOTHING_ALLOWED` or `IS_NAN` where there is no pick, for which `check_picked` raises.
+
+    Raises:
+        KernelInputError: shapes do not match.
+    """
+    num_rows, num_logits = logits.shape
+    check_shape("masked_argmax", "bitmask", bitmask, (num_rows, -(-num_logits // 32)))
+    version = version_on_gpu("masked_argmax", logits, bitmask)
+    if version is not None:
+        return version.masked_argmax_unchecked(logits, bitmask)
+    bits = torch.arange(32, dtype=torch.int32, device=logits.device)
+    allowed = ((bitmask.unsqueeze(-1) >> bits) & 1).flatten(1)[:, :num_logits].bool()
+    best = torch.where(allowed, logits, -torch.inf).amax(1, keepdim=True)
+    picked = (allowed & (logits == best)).to(torch.uint8).argmax(1)
+    picked = torch.where(allowed.any(1), picked, NOTHING_ALLOWED)
+    return torch.where(best.squeeze(1).isnan(), IS_NAN, picked)
+
+
+def check_picked(op: str, picked: torch.Tensor) -> None:
+    """Raise what the ids below 0 in `picked` say; waits for the GPU.
+
+    Args:
+        op: named in the error.
+        picked: ids of rows, as `masked_argmax_unchecked` returns them; on any device.
+
+    Raises:
+        KernelInputError: a row allows nothing, or a logit is NaN.
+    """
+    lowest = int(picked.min()) if picked.numel() else 0
+    if lowest == IS_NAN:
+        raise _is_nan(op)
+    if lowest == NOTHING_ALLOWED:
+        raise _nothing_allowed(op)
+
+
+def allowed_ids(bitmask_row: torch.Tensor, num_logits: int | None = None) -> torch.Tensor:
+    """Return the ids whose bit is set in `bitmask_row` `[num_words]`, ascending, int64; those below `num_logits`."""
     words = bitmask_row.nonzero().flatten()
     bits = torch.arange(32, dtype=torch.int32, device=bitmask_row.device)
     is_set = (bitmask_row[words].unsqueeze(1) >> bits) & 1
     ids = words.unsqueeze(1) * 32 + bits
-    return ids[is_set.bool()]
+    ids = ids[is_set.bool()]
+    return ids if num_logits is None or num_logits == 32 * len(bitmask_row) else ids[ids < num_logits]
 
 
 def _argmax_of_row(logits: torch.Tensor, bitmask_row: torch.Tensor) -> torch.Tensor:
-    ids = allowed_ids(bitmask_row)
+    ids = allowed_ids(bitmask_row, len(logits))
     if ids.numel() == 0:
-        raise KernelInputError("masked_argmax: a row of the bitmask allows no token.")
+        raise _nothing_allowed("masked_argmax")
     return ids[logits[ids].argmax()]
+
+
+def _is_nan(op: str) -> KernelInputError:
+    return KernelInputError(f"{op}: a logit is NaN; the weights or the cache are damaged.")
+
+
+def _nothing_allowed(op: str) -> KernelInputError:
+    return KernelInputError(f"{op}: a row of the bitmask allows no token.")

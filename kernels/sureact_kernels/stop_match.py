@@ -17,7 +17,8 @@ def stop_match(
         n[s] = number of tokens in stops[s]
         out[b] = min {s : first[b] <= s < end[b], 0 < n[s] <= lengths[b], recent[b, -n[s]:] == stops[s, -n[s]:]}, or -1
 
-    Exact over token ids: a text that other tokens spell is not found. Does not wait for the GPU.
+    Exact over token ids: a text that other tokens spell is not found. Does not wait for the GPU, and can be
+    captured in a CUDA graph.
 
     Args:
         recent: `[num_rows, max_stop_len]`, int32: the last tokens of each row, the newest at the right.

@@ -3,8 +3,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sureact_kernels import dispatch
 from sureact_kernels.errors import KernelInputError
-from sureact_kernels.masked_argmax import allowed_ids, masked_argmax
+from sureact_kernels.masked_argmax import (
+    IS_NAN,
+    NOTHING_ALLOWED,
+    allowed_ids,
+    check_picked,
+    masked_argmax,
+    masked_argmax_unchecked,
+)
+from sureact_kernels.triton.masked_argmax import masked_argmax_unchecked as in_triton
 
 
 def bitmask_of(rows: list[list[int]], num_logits: int) -> torch.Tensor:
@@ -22,6 +31,7 @@ def test_is_the_largest_allowed_logit_and_the_lowest_id_on_ties(data: st.DataObj
     allowed = data.draw(st.lists(st.integers(0, num_logits - 1), min_size=1))
     picked = masked_argmax(torch.tensor([values]), bitmask_of([allowed], num_logits))
     assert int(picked) == min(allowed, key=lambda i: (-values[i], i))
+    assert torch.equal(masked_argmax_unchecked(torch.tensor([values]), bitmask_of([allowed], num_logits)), picked)
 
 
 def test_rows_are_masked_one_by_one() -> None:
@@ -44,6 +54,58 @@ def test_nan_is_refused_and_never_picked() -> None:
         masked_argmax(torch.tensor([[0.0, float("nan")]]), bitmask_of([[0, 1]], 2))
 
 
+def test_bits_beyond_the_last_logit_allow_nothing() -> None:
+    assert masked_argmax(torch.full((1, 40), -3.0), torch.full((1, 2), -1, dtype=torch.int32)).item() == 0
+    beyond = torch.tensor([[0, 256]], dtype=torch.int32)
+    with pytest.raises(KernelInputError, match="allows no token"):
+        masked_argmax(torch.zeros(1, 40), beyond)
+    assert masked_argmax_unchecked(torch.zeros(1, 40), beyond).tolist() == [NOTHING_ALLOWED]
+    assert allowed_ids(torch.tensor([256, 256], dtype=torch.int32), 40).tolist() == [8]
+
+
+def test_unchecked_faults_of_a_row_are_its_own() -> None:
+    """They are those that Triton's version tells."""
+    logits = torch.zeros(6, 40)
+    allowed = [list(range(40)) for _ in range(6)]
+    logits[1, 35] = torch.nan
+    allowed[2] = []
+    logits[3, 0], allowed[3] = torch.nan, [1, 2]
+    logits[4], allowed[4] = -torch.inf, [7, 9]
+    logits[5, [11, 30]] = torch.inf
+    bitmask = bitmask_of(allowed, 40)
+    picked = masked_argmax_unchecked(logits, bitmask)
+    assert picked.tolist() == [0, IS_NAN, NOTHING_ALLOWED, 1, 7, 11]
+    assert torch.equal(in_triton(logits, bitmask), picked)
+
+
+def test_faults_are_raised_where_they_are_looked_at() -> None:
+    check_picked("decode", torch.tensor([0, 3]))
+    check_picked("decode", torch.tensor([], dtype=torch.int64))
+    with pytest.raises(KernelInputError, match="decode: a logit is NaN"):
+        check_picked("decode", torch.tensor([0, NOTHING_ALLOWED, IS_NAN]))
+    with pytest.raises(KernelInputError, match="decode: a row of the bitmask allows no token"):
+        check_picked("decode", torch.tensor([NOTHING_ALLOWED, 5]))
+
+
+def test_unchecked_it_can_be_captured() -> None:
+    """Tensors without values have none to wait for."""
+    picked = masked_argmax_unchecked(torch.zeros(3, 40, device="meta"), torch.zeros(3, 2, dtype=torch.int32).to("meta"))
+    assert (picked.shape, picked.dtype) == ((3,), torch.int64)
+
+
+def test_on_a_gpu_triton_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits, bitmask = torch.randn(2, 40), torch.full((2, 2), -1, dtype=torch.int32)
+    wanted = logits.argmax(1)
+    monkeypatch.setattr(dispatch, "GPU", "cpu")
+    monkeypatch.setattr(dispatch, "_disabled", {})
+    assert torch.equal(masked_argmax_unchecked(logits, bitmask), wanted)
+    assert torch.equal(masked_argmax(logits, bitmask), wanted)
+    assert dispatch.disabled() == {}
+    with pytest.raises(KernelInputError, match="allows no token"):
+        masked_argmax(logits, torch.zeros_like(bitmask))
+
+
 def test_a_mask_of_another_width_is_refused() -> None:
-    with pytest.raises(KernelInputError, match="bitmask"):
-        masked_argmax(torch.zeros(1, 40), torch.zeros(1, 1, dtype=torch.int32))
+    for op in (masked_argmax, masked_argmax_unchecked):
+        with pytest.raises(KernelInputError, match="bitmask"):
+            op(torch.zeros(1, 40), torch.zeros(1, 1, dtype=torch.int32))

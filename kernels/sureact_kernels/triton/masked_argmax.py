@@ -5,15 +5,13 @@ import torch
 import triton
 import triton.language as tl
 
+from sureact_kernels import masked_argmax as contract
 from sureact_kernels.arguments import check_shape
-from sureact_kernels.errors import KernelInputError
+from sureact_kernels.masked_argmax import check_picked
 from sureact_kernels.triton.aot import AotCase
 
-NOTHING_ALLOWED = tl.constexpr(-1)
-"""Picked in a row whose mask allows nothing."""
-
-IS_NAN = tl.constexpr(-2)
-"""Picked in a row of which an allowed logit is NaN."""
+NOTHING_ALLOWED = tl.constexpr(contract.NOTHING_ALLOWED)
+IS_NAN = tl.constexpr(contract.IS_NAN)
 
 _NO_ID = tl.constexpr(2**31 - 1)
 """Above every id, so that the lowest id of a block without any is none."""
@@ -90,18 +88,7 @@ def masked_argmax(logits: torch.Tensor, bitmask: torch.Tensor) -> torch.Tensor:
 
 
 def masked_argmax_unchecked(logits: torch.Tensor, bitmask: torch.Tensor) -> torch.Tensor:
-    """Pick as `masked_argmax` does, without a wait: faults come as ids below 0.
-
-    Args:
-        logits: `[num_rows, num_logits]`, float32, bfloat16 or float16.
-        bitmask: `[num_rows, ceil(num_logits / 32)]`, int32, on the device of `logits`.
-
-    Returns:
-        `[num_rows]`, int64, new; `NOTHING_ALLOWED` or `IS_NAN` where there is no pick. `check_picked` raises for them.
-
-    Raises:
-        KernelInputError: shapes do not match.
-    """
+    """See `sureact_kernels.masked_argmax`; logits may be bfloat16 or float16, too."""
     num_rows, num_logits = logits.shape
     check_shape("masked_argmax", "bitmask", bitmask, (num_rows, -(-num_logits // 32)))
     picked = torch.empty(num_rows, dtype=torch.int64, device=logits.device)
@@ -116,19 +103,6 @@ def masked_argmax_unchecked(logits: torch.Tensor, bitmask: torch.Tensor) -> torc
     )
     _merge_blocks_kernel[(num_rows,)](bests, ids, picked, num_blocks, BLOCK_BLOCKS=triton.next_power_of_2(num_blocks))
     return picked
-
-
-def check_picked(op: str, picked: torch.Tensor) -> None:
-    """Raise what the ids below 0 in `picked` say; waits for the GPU.
-
-    Raises:
-        KernelInputError: a row allows nothing, or a logit is NaN.
-    """
-    lowest = int(picked.min()) if picked.numel() else 0
-    if lowest == IS_NAN.value:
-        raise KernelInputError(f"{op}: a logit is NaN; the weights or the cache are damaged.")
-    if lowest == NOTHING_ALLOWED.value:
-        raise KernelInputError(f"{op}: a row of the bitmask allows no token.")
 
 
 def _with_rows_in_line(matrix: torch.Tensor) -> torch.Tensor:

@@ -8,8 +8,9 @@ import triton
 import triton.language as tl
 
 from sureact_kernels.arguments import check_dtype, check_shape
+from sureact_kernels.masked_argmax import check_picked
 from sureact_kernels.triton.aot import AotCase
-from sureact_kernels.triton.masked_argmax import IS_NAN, NOTHING_ALLOWED, check_picked
+from sureact_kernels.triton.masked_argmax import IS_NAN, NOTHING_ALLOWED
 
 _ONE = tl.constexpr(float(1 << 40))
 """Weight of the likeliest token. Weights are whole numbers, so that their sums do not depend on the order of adding;

@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from types import ModuleType
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -6,6 +9,7 @@ from hypothesis import strategies as st
 from sureact_kernels.stop_match import PADDING
 from sureact_kernels.stop_match import stop_match as reference
 from sureact_kernels.testing import AWKWARD_SIZES
+from sureact_kernels.triton import stop_match as module
 from sureact_kernels.triton.stop_match import stop_match, takes
 
 Case = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
@@ -67,3 +71,10 @@ def test_takes_int32() -> None:
     case = random_case(1, 1, 1)
     assert takes(*case)
     assert not takes(*case[:3], case[3].long())
+
+
+def test_it_can_be_captured(without_kernels: Callable[[ModuleType], None]) -> None:
+    """Tensors without values have none to wait for; the same holds for the reference."""
+    without_kernels(module)
+    case = [tensor.to("meta") for tensor in random_case(3, 5, 4)]
+    assert stop_match(*case).shape == reference(*case).shape == (3,)
