@@ -20,17 +20,18 @@ def sample(
 ) -> int:
     """Draw one token: the first, by falling probability, at which the cumulated probability passes `uniform`.
 
-    Filters apply in the order mask, temperature, top_k, top_p, min_p; the token that crosses `top_p` stays in. Equal
-    logits are ordered by id, so that the same `uniform` gives the same token.
+    Filters apply in the order mask, temperature, top_k, top_p, min_p; the token that crosses `top_p` stays in, and the
+    likeliest token always does. Equal logits are ordered by id, so that the same `uniform` gives the same token. Where
+    the largest is infinite, those equal to it share alike, and no other is drawn.
 
     Args:
         logits: `[num_logits]`, float32.
-        bitmask: `[ceil(num_logits / 32)]`, int32.
+        bitmask: `[ceil(num_logits / 32)]`, int32. Bits beyond the last logit mean nothing.
         uniform: the random number, in [0, 1).
         temperature: divides the logits, > 0.
         top_k: keep the likeliest `top_k`; 0 keeps all.
-        top_p: keep the likeliest tokens whose probabilities add up to `top_p`.
-        min_p: keep tokens at least `min_p` times as likely as the likeliest.
+        top_p: keep the likeliest tokens whose probabilities add up to `top_p`; 0 keeps the first one.
+        min_p: keep tokens at least `min_p` times as likely as the likeliest; from 1 on those that are as likely.
 
     Returns:
         The token id.
@@ -44,7 +45,7 @@ def sample(
     version = version_on_gpu("sample", logits, bitmask)
     if version is not None:
         return version.sample(logits, bitmask, uniform, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-    ids = allowed_ids(bitmask)
+    ids = allowed_ids(bitmask, len(logits))
     if ids.numel() == 0:
         raise KernelInputError("sample: the bitmask allows no token.")
     values, order = (logits[ids] / temperature).sort(descending=True, stable=True)
@@ -52,9 +53,12 @@ def sample(
         raise KernelInputError("sample: a logit is NaN; the weights or the cache are damaged.")
     if top_k:
         values = values[:top_k]
+    if values[0].isinf():
+        values = torch.where(values == values[0], 0.0, -torch.inf)
     probabilities = values.softmax(0)
     before = probabilities.cumsum(0) - probabilities
-    keep = (before < top_p) & (probabilities >= min_p * probabilities[0]) & (probabilities > 0)
+    keep = (before < top_p) & (probabilities >= min(min_p, 1.0) * probabilities[0]) & (probabilities > 0)
+    keep[0] = True
     cumulated = (probabilities * keep).cumsum(0)
     position = int((cumulated <= uniform * cumulated[-1]).sum())
     return int(ids[order[min(position, int(keep.sum()) - 1)]])

@@ -1,3 +1,6 @@
+import math
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -7,6 +10,7 @@ from sureact_kernels.errors import KernelInputError
 from sureact_kernels.sample import sample
 
 ALL = torch.full((1,), -1, dtype=torch.int32)
+INFINITE = [[0.0, math.inf, -math.inf, math.inf], [-math.inf] * 4, [3e38, 3e38, 0.0, -3e38]]
 UNIFORM = st.floats(0, 1, exclude_max=True)
 
 
@@ -49,6 +53,34 @@ def test_a_low_temperature_is_greedy() -> None:
     assert draw([1.0, 1.2, 1.1], 0.999, temperature=1e-4) == 1
 
 
-def test_an_empty_mask_is_refused() -> None:
+@given(UNIFORM)
+def test_the_likeliest_token_always_stays(uniform: float) -> None:
+    assert draw([0.0, 1.0, 1.0, 0.5], uniform, top_p=0.0) == 1
+    assert draw([0.0, 1.0, 1.0, 0.5], uniform, min_p=2.0) in (1, 2)
+    assert draw([0.0, 1.0, 1.0, 0.5], uniform, min_p=2.0, top_p=0.0) == 1
+
+
+@pytest.mark.parametrize("values", INFINITE)
+def test_the_largest_share_alike_where_they_are_infinite(values: list[float]) -> None:
+    """Or become so by the temperature."""
+    logits, mask = torch.tensor(values), torch.tensor([0b1111], dtype=torch.int32)
+    largest = [i for i, value in enumerate(values) if value == max(values)]
+
+    def draws(**settings: Any) -> list[int]:
+        return [sample(logits, mask, (i + 0.5) / 8, temperature=0.1, **settings) for i in range(8)]
+
+    assert draws() == draws(min_p=0.5) == sorted(largest * (8 // len(largest)))
+    assert draws(top_k=2) == sorted(largest[:2] * 4)
+    assert draws(top_p=0.5) == sorted(largest[: len(largest) // 2] * (16 // len(largest)))
+
+
+def test_a_mask_that_allows_nothing_is_refused() -> None:
     with pytest.raises(KernelInputError, match="allows no token"):
         draw([1.0], 0.5, torch.zeros(1, dtype=torch.int32))
+
+
+def test_bits_beyond_the_last_logit_allow_nothing() -> None:
+    everything = torch.full((2,), -1, dtype=torch.int32)
+    assert sample(torch.zeros(40), everything, 0.9999, temperature=1.0) == 39
+    with pytest.raises(KernelInputError, match="allows no token"):
+        sample(torch.zeros(40), torch.tensor([0, 256], dtype=torch.int32), 0.5, temperature=1.0)

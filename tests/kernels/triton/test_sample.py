@@ -1,16 +1,19 @@
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sureact_kernels.errors import KernelInputError
+from sureact_kernels.masked_argmax import IS_NAN, NOTHING_ALLOWED
 from sureact_kernels.sample import sample as reference
 from sureact_kernels.testing import AWKWARD_SIZES
 from sureact_kernels.triton import sample as module
-from sureact_kernels.triton.masked_argmax import IS_NAN, NOTHING_ALLOWED
 from sureact_kernels.triton.sample import SamplingTensors, sample, sample_rows, takes
 
 BORDER = 1e-5
@@ -109,16 +112,24 @@ def test_a_number_on_a_border_draws_the_token_after_it() -> None:
 
 
 def test_the_likeliest_token_always_stays() -> None:
-    logits = torch.tensor([0.0, 1.0, 0.5])
-    assert sample(logits, everything(3), 0.999, temperature=1.0, top_p=0.0) == 1
-    assert sample(logits, everything(3), 0.999, temperature=1.0, min_p=2.0) == 1
+    logits = torch.tensor([0.0, 1.0, 1.0, 0.5])
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({"top_p": 0.0}, 1), ({"min_p": 2.0}, 2), ({"min_p": 2.0, "top_p": 0.0}, 1),
+    ]  # fmt: skip
+    for how, token in cases:
+        assert sample(logits, everything(4), 0.999, temperature=1.0, **how) == token
+        assert reference(logits, everything(4), 0.999, temperature=1.0, **how) == token
 
 
-def test_infinite_logits_share_alike() -> None:
-    """None of them is more likely than another, whether all are -inf or some are inf."""
-    nothing = torch.full((4,), -torch.inf)
-    assert sample(nothing, everything(4), 0.6, temperature=1.0) == 2
-    assert sample(torch.tensor([0.0, torch.inf, -torch.inf, torch.inf]), everything(4), 0.6, temperature=1.0) == 3
+@pytest.mark.parametrize("settings", [{}, {"top_k": 2}, {"top_p": 0.5}, {"top_p": 0.0}, {"min_p": 2.0}], ids=str)
+@pytest.mark.parametrize("values", [[0.0, math.inf, -math.inf, math.inf], [-math.inf] * 4, [3e38, 3e38, 0.0, -3e38]])
+def test_infinite_logits_share_alike_as_in_the_reference(values: list[float], settings: dict[str, Any]) -> None:
+    """None of them is more likely than another, whether all are -inf, some are inf, or become it by the temperature."""
+    how: dict[str, Any] = {"temperature": 0.1, **settings}
+    for uniform in (0.1, 0.4, 0.6, 0.9):
+        with np.errstate(over="ignore"):  # a GPU has infinity for it
+            drawn = sample(torch.tensor(values), everything(4), uniform, **how)
+        assert drawn == reference(torch.tensor(values), everything(4), uniform, **how)
 
 
 def test_the_two_zeros_are_ordered_by_id() -> None:
@@ -159,6 +170,13 @@ def test_strided_input_gives_the_same() -> None:
     assert torch.equal(sample_rows(logits.T.contiguous().T, bitmask, how), wanted)
 
 
+def test_rows_can_be_drawn_in_a_captured_graph(without_kernels: Callable[[ModuleType], None]) -> None:
+    without_kernels(module)
+    logits, bitmask, how = rows_of(3)
+    on_meta = SamplingTensors(*(setting.to("meta") for setting in how))
+    assert sample_rows(logits.to("meta"), bitmask.to("meta"), on_meta).shape == (3,)
+
+
 def test_an_empty_batch_gives_no_tokens() -> None:
     assert sample_rows(*rows_of(0)).tolist() == []
 
@@ -166,7 +184,7 @@ def test_an_empty_batch_gives_no_tokens() -> None:
 def test_faults_of_a_row_are_its_own() -> None:
     logits, bitmask, how = rows_of(3)
     bitmask[0], logits[1], bitmask[2] = 0, torch.nan, -1
-    assert sample_rows(logits, bitmask, how)[:2].tolist() == [NOTHING_ALLOWED.value, IS_NAN.value]
+    assert sample_rows(logits, bitmask, how)[:2].tolist() == [NOTHING_ALLOWED, IS_NAN]
     assert sample_rows(logits, bitmask, how)[2] >= 0
     with pytest.raises(KernelInputError, match="allows no token"):
         sample(logits[0], bitmask[0], 0.5, temperature=1.0)
