@@ -1,6 +1,6 @@
 """An engine that decodes by graphs, and one step ahead, generates what one without does."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,14 @@ from sureact.constraints.constraint import Constraint
 from sureact.constraints.regex import regex
 from sureact.engine import Engine
 from sureact.execution import graphed_runner
+from sureact.execution.decode_buffers import DecodeRow, PendingPicks
 from sureact.execution.decode_graphs import DecodeGraphs
+from sureact.execution.model_runner import PagedModelRunner
+from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.outputs import StepOutput
 from sureact.sampling_params import SamplingParams
+from sureact.scheduling.batch import Batch, ScheduledRequest
+from sureact.scheduling.request import Request
 from sureact_kernels import dispatch
 
 FORMS: dict[str, tuple[Quantization, Dtype]] = {
@@ -133,22 +138,6 @@ def test_a_block_that_ends_interrupts_once(graphed: Engine, free_steps: list[int
     assert (free_steps, loads) == ([1] * 29, [1, 1])
 
 
-def test_who_remains_when_another_met_a_stop_goes_on_without_a_load(
-    graphed: Engine, free_steps: list[int], loads: list[int]
-) -> None:
-    texts = {prompt: ask(graphed, prompt, FREE).token_ids for prompt in ("abc", "hello")}
-    stop = next(i for i in range(8, 28) if texts["abc"][i] not in texts["abc"][:i])
-    short = SamplingParams(max_tokens=30, ignore_eos=True, stop=[[texts["abc"][stop]]])
-    free_steps.clear()
-    loads.clear()
-    streams = [graphed.stream("abc", short), graphed.stream("hello", FREE)]
-    outputs = [stream.read_output() for stream in streams]
-    assert outputs[0].token_ids == texts["abc"][:stop]
-    assert outputs[1].token_ids == texts["hello"]
-    assert sum(loads) <= 4
-    assert 1 in free_steps or 2 in free_steps
-
-
 def test_a_step_ahead_is_dropped_where_drafts_come(tiny_folder: Path, free_steps: list[int]) -> None:
     with Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.008) as drafting:
         output = ask(drafting, "abcabcabcabcabc" * 4, SamplingParams(max_tokens=100, ignore_eos=True))
@@ -244,6 +233,100 @@ def test_whatever_happens_to_sessions_their_contexts_are_those_of_a_naive_engine
         machine = type("Machine", (SessionMachine,), members)
         run_state_machine_as_test(machine, settings=settings(max_examples=max_examples, stateful_step_count=num_steps))
         assert small.stats().kv_blocks_used == 0
+
+
+class ScriptedGraphs:
+    """Remembers what was loaded, and picks what it is told to."""
+
+    def __init__(self, *picks: list[tuple[int, bool]]) -> None:
+        """Take, of each step, the token of each row and whether it ended a stop."""
+        self.max_rows = 4
+        self.calls: list[str] = []
+        self._picks = list(picks)
+
+    def load(self, rows: Sequence[DecodeRow], masks: torch.Tensor | None = None) -> None:
+        self.calls.append("load " + " ".join(f"{row.token_id}@{row.position}" for row in rows))
+
+    def step(self) -> PendingPicks:
+        self.calls.append("step")
+        return PendingPicks(torch.tensor(self._picks.pop(0)).T, None)
+
+
+class Play:
+    """Gives batches to a runner as the engine would, and adds what it picks to the requests."""
+
+    def __init__(self, plain: PagedModelRunner, *picks: list[tuple[int, bool]]) -> None:
+        self.graphs = ScriptedGraphs(*picks)
+        self._runner = graphed_runner.GraphedRunner(plain, self.graphs)  # pyright: ignore[reportArgumentType]
+
+    def run(self, *requests: Request) -> list[str]:
+        """Return what the graphs were asked for."""
+        self.graphs.calls.clear()
+        entries = tuple(ScheduledRequest(request, len(request.sequence) - 1, 1) for request in requests)
+        output = self._runner.run(Batch(entries), lambda: torch.zeros(len(entries), 9, dtype=torch.int32))
+        assert output.likeliest is not None
+        for request, token_id in zip(requests, output.likeliest, strict=True):
+            request.accept(token_id, None)
+            request.sequence.num_cached = len(request.sequence) - 1
+        return self.graphs.calls
+
+
+@pytest.fixture
+def plain_runner(graphed: Engine) -> PagedModelRunner:
+    runner = graphed._loop._runner  # pyright: ignore[reportPrivateUsage]
+    assert isinstance(runner, PagedModelRunner)
+    return runner
+
+
+def request_of(engine: Engine, last_id: int, block: int) -> Request:
+    """Return a request that has read its prompt of 12 tokens and picked `last_id`."""
+    request = Request(CachedSequence([0] * 12, [block]), FREE, engine.vocabulary, str.encode)
+    request.accept(last_id, None)
+    return request
+
+
+def test_whoever_remains_goes_on_without_a_load_where_the_device_saw_the_end(
+    graphed: Engine, plain_runner: PagedModelRunner
+) -> None:
+    one, other = request_of(graphed, 1, 0), request_of(graphed, 2, 1)
+    play = Play(plain_runner, [(3, False), (4, True)], [(5, False), (9, False)], [(6, False), (9, False)])
+    assert play.run(one, other) == ["load 1@12 2@12", "step", "step"]
+    assert play.run(one) == ["step"]
+    assert one.generated_ids == [1, 3, 5]
+    assert other.generated_ids == [2, 4]
+
+
+def test_whoever_remains_gets_the_step_ahead_and_a_load_after_it_where_the_host_ended_another(
+    graphed: Engine, plain_runner: PagedModelRunner
+) -> None:
+    """The device would go on writing into blocks that may be another's by then."""
+    one, other = request_of(graphed, 1, 0), request_of(graphed, 2, 1)
+    play = Play(plain_runner, [(3, False), (4, False)], [(5, False), (6, False)], [(7, False)], [(8, False)])
+    play.run(one, other)
+    assert play.run(other) == []
+    assert play.run(other) == ["load 6@14", "step", "step"]
+    assert other.generated_ids == [2, 4, 6, 7]
+
+
+def test_a_step_ahead_is_not_taken_where_the_host_took_a_stop_for_none(
+    graphed: Engine, plain_runner: PagedModelRunner
+) -> None:
+    one = request_of(graphed, 1, 0)
+    play = Play(plain_runner, [(3, True)], [(9, False)], [(5, False)], [(6, False)])
+    play.run(one)
+    assert play.run(one) == ["load 3@13", "step", "step"]
+    assert one.generated_ids == [1, 3, 5]
+
+
+def test_a_step_ahead_is_not_taken_where_a_block_was_replaced_or_another_came(
+    graphed: Engine, plain_runner: PagedModelRunner
+) -> None:
+    one = request_of(graphed, 1, 0)
+    play = Play(plain_runner, *[[(3, False), (4, False)]] * 6)
+    play.run(one)
+    one.sequence.block_table[0] = 5
+    assert play.run(one) == ["load 3@13", "step", "step"]
+    assert play.run(request_of(graphed, 2, 1), one) == ["load 2@12 3@14", "step", "step"]
 
 
 @pytest.fixture
