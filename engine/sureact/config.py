@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from sureact.errors import ConfigError
 
-Quantization = Literal["none", "int8", "int4"]
+Quantization = Literal["none", "int8", "int4", "fp8"]
 Dtype = Literal["float32", "bfloat16", "float16"]
 Determinism = Literal["strict", "fast"]
 
@@ -30,11 +30,12 @@ class EngineConfig:
 
     model: str
     """Catalogue name, folder of safetensors, `.gguf` file, or hub id that is on this disk."""
-    quantization: Literal["auto", "none", "int8", "int4"] = "auto"
-    """Form of the weight matrices: `none` keeps the dtype; `auto` is int8 on a CPU and none on a GPU."""
+    quantization: Literal["auto", "none", "int8", "int4", "fp8"] = "auto"
+    """Form of the weight matrices: `none` keeps the dtype; `fp8` (e4m3 and a scale per row) is for GPUs only; `auto` is
+    int8 on a CPU and none on a GPU."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Dtype of the KV cache and of matrices that are not quantized, and of activations beside them; `auto` is bfloat16.
-    Activations of int8 and int4 models are float32."""
+    On a CPU, activations of int8 and int4 models are float32."""
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, ...; `auto` is the first GPU if there is one."""
     determinism: Determinism = "strict"

@@ -10,7 +10,7 @@ from sureact.errors import ConfigError
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"quantization": "int2"}, "quantization is 'int2'; it must be one of auto, none, int8, int4"),
+        ({"quantization": "int2"}, "quantization is 'int2'; it must be one of auto, none, int8, int4, fp8"),
         ({"dtype": "float8"}, "dtype is 'float8'"),
         ({"determinism": "loose"}, "determinism is 'loose'; it must be one of strict, fast"),
         ({"max_model_len": 0}, "max_model_len is 0; it must be at least 1"),

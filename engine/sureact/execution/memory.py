@@ -13,7 +13,7 @@ from sureact.errors import ConfigError, OutOfMemoryError
 from sureact.kv_cache.storage import KVStorage
 from sureact.weights.checkpoint import Checkpoint
 
-BITS_PER_WEIGHT = {"int8": 8, "int4": 5}
+BITS_PER_WEIGHT = {"int8": 8, "int4": 5, "fp8": 8}
 """Bits a weight takes; int4 with its scale and zero per group of 32."""
 
 GIGABYTE = 10**9

@@ -32,19 +32,17 @@ def resolve_device(name: str) -> torch.device:
     return device
 
 
-def resolve_quantization(asked: str, device: torch.device) -> Quantization:
+def resolve_quantization(asked: Quantization | Literal["auto"], device: torch.device) -> Quantization:
     """Return the form of the weight matrices.
 
     Raises:
-        ConfigError: int8 or int4 on a GPU, whose products are not there yet.
+        ConfigError: fp8 on a CPU, which has no product for it.
     """
     if asked == "auto":
         return "int8" if device.type == "cpu" else "none"
-    if device.type != "cpu" and asked != "none":
-        raise ConfigError(f"quantization is {asked!r} on {device}; int8 and int4 run on a CPU only. Use none.")
-    if asked == "int8":
-        return "int8"
-    return "int4" if asked == "int4" else "none"
+    if asked == "fp8" and device.type == "cpu":
+        raise ConfigError("quantization is 'fp8' on a CPU; it runs on a GPU only. Use int8, int4 or none.")
+    return asked
 
 
 _DTYPES: dict[Dtype, torch.dtype] = {
@@ -63,14 +61,14 @@ def resolve_dtype(asked: Dtype | Literal["auto"], quantization: Quantization) ->
     """Return the dtype of the cache and of what is not quantized.
 
     Raises:
-        ConfigError: beside int8 and int4 the cache is bfloat16.
+        ConfigError: beside quantized matrices both are bfloat16.
     """
     if asked == "auto":
         return torch.bfloat16
     if quantization != "none" and asked != "bfloat16":
         raise ConfigError(
-            f"dtype is {asked!r} with quantization {quantization!r}, whose activations are float32 and whose KV cache "
-            "is bfloat16. Use dtype='bfloat16', or quantization='none'."
+            f"dtype is {asked!r} with quantization {quantization!r}, beside which the KV cache and all that is not "
+            "quantized are bfloat16. Use dtype='bfloat16', or quantization='none'."
         )
     return _DTYPES[asked]
 

@@ -1,4 +1,4 @@
-"""Dense matrices to int8 and int4, in the layout of the CPU products. Knows nothing of files."""
+"""Dense matrices to int8, int4 and fp8. Knows nothing of files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from sureact_kernels.int4_product import to_nibbles
-from sureact_kernels.linear import Int4Weight, Int8Weight
+from sureact_kernels.linear import Fp8Weight, Int4Weight, Int8Weight
 
 INT4_GROUP_SIZE = 32
 """Columns that share a scale and a zero; 32 lost the least in greedy agreement."""
@@ -145,6 +145,23 @@ def quantize_int4(weight: torch.Tensor, group_size: int = INT4_GROUP_SIZE) -> In
         steps[rows] = bounds.round(groups).add_(8).flatten(1).to(torch.int32)
         scales_and_zeros[:, rows] = bounds.scales_and_zeros()
     return Int4Weight(to_nibbles(steps), scales_and_zeros, group_size)
+
+
+def quantize_fp8(weight: torch.Tensor) -> Fp8Weight:
+    """Round each row to e4m3, whose largest number, 448, its scale lays on the row's largest weight.
+
+        scales[n] = max_k |weight[n, k]| / 448
+        out[n, k] = e4m3(weight[n, k] / scales[n])
+
+    Args:
+        weight: `[out_features, in_features]`, any float dtype, on any device.
+    """
+    scales = weight.abs().amax(dim=1).float() / 448
+    quantized = torch.empty(weight.shape, dtype=torch.float8_e4m3fn, device=weight.device)
+    for rows in row_chunks(weight):
+        steps = weight[rows].float() / without_zeros(scales[rows])[:, None]
+        quantized[rows] = steps.clamp_(-448, 448).to(torch.float8_e4m3fn)
+    return Fp8Weight(quantized, scales)
 
 
 def without_zeros(scale: torch.Tensor) -> torch.Tensor:

@@ -54,6 +54,8 @@ def quantized_weights(
     sources: Mapping[str, ParameterSource],
     quantization: Literal["int8", "int4"],
     input_moments: InputMoments | None = None,
+    *,
+    is_packed: bool = True,
 ) -> dict[str, QuantizedWeight]:
     """Return the quantized form, by our name, of every linear matrix whose shape allows it.
 
@@ -65,6 +67,7 @@ def quantized_weights(
         sources: of the model's parameters.
         quantization: the form.
         input_moments: what int4 is rounded for; None rounds to nearest, which loses more.
+        is_packed: whether to lay them out for the products in C++, too, which are for CPUs.
 
     Raises:
         CheckpointError: a weight is NaN or infinite.
@@ -74,11 +77,13 @@ def quantized_weights(
     metadata = {"fingerprint": _fingerprint(checkpoint)}
     cached = _read(path, metadata)
     if cached is not None:
-        return _unflatten(cached, quantization, path)
+        return _unflatten(cached, quantization, path) if is_packed else _unpacked(cached, quantization)
     flat = _int8(checkpoint, sources) if quantization == "int8" else _int4(checkpoint, sources, input_moments)
     _write(path, flat, metadata)
     # Reading it back swaps the copies in memory for pages of the file.
     cached = _read(path, metadata)
+    if not is_packed:
+        return _unpacked(flat if cached is None else cached, quantization)
     return _unflatten(flat, quantization) if cached is None else _unflatten(cached, quantization, path)
 
 
@@ -131,14 +136,12 @@ def _unflatten(
     flat: Mapping[str, torch.Tensor], quantization: Literal["int8", "int4"], path: Path | None = None
 ) -> dict[str, QuantizedWeight]:
     """Make weights of tensors, which come from the file at `path` or, with None, have memory of their own."""
-    names = [key.removesuffix(".values") for key in flat if key.endswith(".values")]
-    pairs = {name: (flat[f"{name}.values"], flat[f"{name}.scales"]) for name in names}
 
     def read(name: str) -> torch.Tensor:
         return flat[name] if path is None else _remapped(path, name)
 
     weights: dict[str, QuantizedWeight] = {}
-    for name, (values, scales) in pairs.items():
+    for name, (values, scales) in _pairs(flat).items():
         if quantization == "int4":
             packed_int4 = pack_int4(read(f"{name}.values"), read(f"{name}.scales"), INT4_GROUP_SIZE)
             weights[name] = Int4Weight(values, scales, INT4_GROUP_SIZE, packed_int4)
@@ -146,6 +149,19 @@ def _unflatten(
             packed = pack_int8(read(f"{name}.values"))
             weights[name] = Int8Weight(values, scales if packed is None else scales.float(), packed)
     return weights
+
+
+def _unpacked(flat: Mapping[str, torch.Tensor], quantization: Literal["int8", "int4"]) -> dict[str, QuantizedWeight]:
+    pairs = _pairs(flat)
+    if quantization == "int8":
+        return {name: Int8Weight(*pair) for name, pair in pairs.items()}
+    return {name: Int4Weight(*pair, INT4_GROUP_SIZE) for name, pair in pairs.items()}
+
+
+def _pairs(flat: Mapping[str, torch.Tensor]) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Return values and scales by the name of their matrix."""
+    names = [key.removesuffix(".values") for key in flat if key.endswith(".values")]
+    return {name: (flat[f"{name}.values"], flat[f"{name}.scales"]) for name in names}
 
 
 def _remapped(path: Path, name: str) -> torch.Tensor:

@@ -50,6 +50,7 @@ def test_weights_are_estimated_from_the_files(tmp_path: Path) -> None:
     assert weight_bytes(tmp_path, "none", torch.bfloat16) == 1600
     assert weight_bytes(tmp_path, "none", torch.float32) == 3200
     assert weight_bytes(tmp_path, "int8", torch.bfloat16) == 800
+    assert weight_bytes(tmp_path, "fp8", torch.bfloat16) == 800
     assert weight_bytes(tmp_path, "int4", torch.bfloat16) == 500
 
 

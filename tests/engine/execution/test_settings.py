@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from sureact.config import Quantization
 from sureact.errors import ConfigError
 from sureact.execution.settings import (
     default_num_threads,
@@ -20,9 +21,14 @@ def test_auto_is_int8_in_bfloat16_on_a_cpu_and_unquantized_on_a_gpu() -> None:
     assert resolve_dtype("auto", "int8") == torch.bfloat16
 
 
-def test_quantization_on_a_gpu_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"int8.*CPU only"):
-        resolve_quantization("int8", torch.device("cuda"))
+@pytest.mark.parametrize("form", ["none", "int8", "int4", "fp8"])
+def test_a_gpu_takes_every_form_of_the_matrices(form: Quantization) -> None:
+    assert resolve_quantization(form, torch.device("cuda")) == form
+
+
+def test_fp8_on_a_cpu_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"fp8.*GPU only"):
+        resolve_quantization("fp8", CPU)
 
 
 def test_quantized_products_refuse_another_dtype() -> None:

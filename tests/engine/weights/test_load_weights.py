@@ -7,20 +7,34 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from sureact.errors import ConfigError
+from sureact.engine import Engine
+from sureact.errors import CheckpointError
+from sureact.sampling_params import SamplingParams
 from sureact.weights.load_weights import Quantization, load_weights
 from sureact.weights.model_config import read_model_config
-from sureact_kernels.linear import DenseWeight, Int4Weight, Int8Weight, LinearWeight
+from sureact_kernels.dispatch import disabled
+from sureact_kernels.linear import (
+    DenseWeight,
+    Fp8Weight,
+    Int4Weight,
+    Int8Weight,
+    LinearWeight,
+    dequantized,
+    tensors_of,
+)
 
 SaveTinyModel = Callable[..., Path]
 MOE: dict[str, Any] = {"num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "head_dim": 8}
 
 
 def _load(
-    folder: Path, quantization: Quantization = "none", dtype: torch.dtype = torch.float32
+    folder: Path,
+    quantization: Quantization = "none",
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | None = None,
 ) -> dict[str, torch.Tensor | LinearWeight]:
     config = read_model_config(folder)
-    return load_weights(folder, config, dtype=dtype, quantization=quantization, device=torch.device("cpu"))
+    return load_weights(folder, config, dtype=dtype, quantization=quantization, device=device or torch.device("cpu"))
 
 
 def _dense(weight: torch.Tensor | LinearWeight) -> torch.Tensor:
@@ -109,8 +123,92 @@ def test_the_names_do_not_depend_on_the_quantization(
     assert _load(folder, quantization, torch.bfloat16).keys() == _load(folder).keys()
 
 
-def test_int4_on_another_device_is_refused(save_tiny_model: SaveTinyModel) -> None:
+@pytest.mark.parametrize("quantization", ["none", "int8", "int4"])
+def test_on_another_device_nothing_is_packed_and_activations_have_the_dtype_of_the_rest(
+    quantization: Quantization, save_tiny_model: SaveTinyModel
+) -> None:
+    meta = torch.device("meta")
+    weights = _load(save_tiny_model("qwen2", tie_word_embeddings=True), quantization, torch.bfloat16, meta)
+    plain = [weight for weight in weights.values() if isinstance(weight, torch.Tensor)]
+    matrices = [weight for weight in weights.values() if not isinstance(weight, torch.Tensor)]
+    assert {tensor.dtype for tensor in plain} == {torch.bfloat16}
+    kinds = {"none": DenseWeight, "int8": Int8Weight, "int4": Int4Weight}
+    assert {type(matrix) for matrix in matrices} == {kinds[quantization]}
+    assert not any(getattr(matrix, "packed", None) for matrix in matrices)
+    scales = {matrix.scales.dtype for matrix in matrices if isinstance(matrix, Int8Weight)}
+    assert scales == ({torch.bfloat16} if quantization == "int8" else set())
+    tensors = plain + [tensor for matrix in matrices for tensor in tensors_of(matrix)]
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_fp8_matrices_are_made_from_the_weights(tied: bool, save_tiny_model: SaveTinyModel) -> None:
+    folder = save_tiny_model("qwen3_moe", vocab_size=40, tie_word_embeddings=tied, **MOE)
+    weights, dense = _load(folder, "fp8", torch.bfloat16), _load(folder)
+    assert weights.keys() == dense.keys()
+    assert isinstance(weights["layers.0.router"], DenseWeight)
+    for name in ("layers.0.qkv", "layers.1.experts.2.down", "lm_head"):
+        matrix, exact = weights[name], _dense(dense[name])
+        assert isinstance(matrix, Fp8Weight)
+        torch.testing.assert_close(dequantized(matrix), exact, rtol=2.0**-4, atol=float(matrix.scales.max()) / 512)
+
+
+def test_a_weight_that_is_not_finite_is_not_rounded_to_fp8(save_tiny_model: SaveTinyModel) -> None:
     folder = save_tiny_model("qwen2")
-    config = read_model_config(folder)
-    with pytest.raises(ConfigError, match="CPU only"):
-        load_weights(folder, config, dtype=torch.bfloat16, quantization="int4", device=torch.device("cuda"))
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.layers.1.mlp.down_proj.weight"][3, 5] = torch.nan
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"layers\.1\.down hold NaN"):
+        _load(folder, "fp8", torch.bfloat16)
+
+
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the CPU the matrices of a GPU, which its references multiply with."""
+
+    def takes_packed(device: torch.device) -> bool:
+        return False
+
+    def as_asked(asked: Quantization, device: torch.device) -> Quantization:
+        return asked
+
+    monkeypatch.setattr("sureact.weights.load_weights.takes_packed", takes_packed)
+    monkeypatch.setattr("sureact.execution.loaded_model.resolve_quantization", as_asked)
+
+
+PROMPTS = ["The quick brown fox", "Ab", "one, two, " * 20 + "three", "x" * 140]
+
+
+def generated(folder: Path, quantization: Any, prompts: list[str], max_tokens: int) -> list[list[int]]:
+    """Generate after all prompts at once, read in pieces, and alone, read whole, and hold that nothing differs."""
+    params = SamplingParams(max_tokens=max_tokens, ignore_eos=True)
+    found: list[list[list[int]]] = []
+    for is_together, chunk_len in ((True, 64), (False, 512)):
+        with Engine(
+            str(folder), quantization=quantization, kv_cache_gb=0.01, prefill_chunk_len=chunk_len, prefix_cache=False
+        ) as engine:
+            outputs = engine.generate(prompts, params) if is_together else [engine.generate(p, params) for p in prompts]
+        found.append([list(output.token_ids) for output in outputs])
+    assert found[0] == found[1]
+    return found[0]
+
+
+@pytest.mark.parametrize("quantization", ["int8", "int4", "fp8"])
+def test_with_the_matrices_of_a_gpu_a_request_has_the_tokens_that_it_gets_alone(
+    quantization: Quantization, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = None if quantization == "fp8" else generated(tiny_folder, quantization, PROMPTS, 8)
+    as_on_a_gpu(monkeypatch)
+    unpacked = generated(tiny_folder, quantization, PROMPTS, 8)
+    # The same numbers, beside activations in bfloat16 for float32.
+    assert packed is None or unpacked == packed
+
+
+@pytest.mark.parametrize("quantization", ["int8", "int4", "fp8"])
+def test_tritons_products_take_the_matrices_of_a_gpu(
+    quantization: Quantization, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_on_a_gpu(monkeypatch)
+    in_torch = generated(tiny_folder, quantization, ["Ab", "x"], 3)
+    monkeypatch.setattr("sureact_kernels.dispatch.GPU", "cpu")
+    assert generated(tiny_folder, quantization, ["Ab", "x"], 3) == in_torch
+    assert disabled() == {}

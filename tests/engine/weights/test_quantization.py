@@ -4,8 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sureact.weights import quantization
-from sureact.weights.quantization import can_quantize_int4, can_quantize_int8, quantize_int4, quantize_int8
-from sureact_kernels.linear import linear
+from sureact.weights.quantization import (
+    can_quantize_int4,
+    can_quantize_int8,
+    quantize_fp8,
+    quantize_int4,
+    quantize_int8,
+)
+from sureact_kernels.linear import dequantized, linear
 
 
 def _weight(seed: int, rows: int = 32, columns: int = 64) -> torch.Tensor:
@@ -51,19 +57,38 @@ def test_int4_reads_back_sixteen_levels_exactly() -> None:
     assert torch.equal(_int4_values(weight, 32), weight)
 
 
+@given(st.integers(0, 10_000))
+def test_fp8_is_off_by_half_a_step_of_its_mantissa_at_most(seed: int) -> None:
+    weight = _weight(seed)
+    quantized = quantize_fp8(weight)
+    assert (quantized.weight.dtype, quantized.scales.dtype) == (torch.float8_e4m3fn, torch.float32)
+    found = quantized.weight.float() * quantized.scales[:, None]
+    # Of three bits, or of the smallest numbers, which lie 2**-9 apart.
+    error = (found - weight).abs() - 1e-6 * weight.abs()
+    assert (error <= torch.maximum(weight.abs() * 2.0**-4, quantized.scales[:, None] * 2.0**-10)).all()
+
+
+def test_fp8_lays_the_largest_weight_of_a_row_on_the_largest_number() -> None:
+    weight = _weight(3).bfloat16()
+    largest = quantize_fp8(weight).weight.float().abs().amax(dim=1)
+    assert torch.equal(largest, torch.full((32,), 448.0))
+
+
 @pytest.mark.parametrize("value", [0.0, 1.5, -2.0])
 def test_constant_rows_survive(value: float) -> None:
     weight = torch.full((16, 32), value)
     quantized = quantize_int8(weight)
     torch.testing.assert_close(quantized.weight.float() * quantized.scales.float()[:, None], weight, rtol=0.01, atol=0)
     torch.testing.assert_close(_int4_values(weight, 32), weight, rtol=0.01, atol=0)
+    torch.testing.assert_close(dequantized(quantize_fp8(weight)), weight, rtol=1e-6, atol=0)
 
 
 def test_chunks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = _weight(1, rows=48)
-    int8, int4 = quantize_int8(weight), quantize_int4(weight)
+    int8, int4, fp8 = quantize_int8(weight), quantize_int4(weight), quantize_fp8(weight)
     monkeypatch.setattr(quantization, "_CHUNK_VALUES", 64 * 5)
     assert torch.equal(quantize_int8(weight).weight, int8.weight)
+    assert torch.equal(dequantized(quantize_fp8(weight)), dequantized(fp8))
     assert torch.equal(quantize_int4(weight).nibbles, int4.nibbles)
     assert torch.equal(quantize_int4(weight).scales_and_zeros, int4.scales_and_zeros)
 

@@ -17,7 +17,7 @@ from sureact.weights.parameter_names import ParameterSource, map_parameters
 from sureact.weights.quantized_cache import InputMoments, QuantizedWeight, quantized_weights
 from sureact_kernels.cpu.library import library
 from sureact_kernels.int8_product import has_exact_product
-from sureact_kernels.linear import Int4Weight, Int8Weight
+from sureact_kernels.linear import Int4Weight, Int8Weight, tensors_of
 
 SaveTinyModel = Callable[..., Path]
 
@@ -60,6 +60,26 @@ def test_linear_matrices_are_quantized_and_nothing_else(
     quantized = _quantized(save_tiny_model("qwen2", num_hidden_layers=1), quantization)
     assert set(quantized) == {"layers.0.qkv", "layers.0.o", "layers.0.gate_up", "layers.0.down", "lm_head"}
     assert all(isinstance(weight, kind) for weight in quantized.values())
+
+
+@pytest.mark.parametrize("quantization", ["int8", "int4"])
+@pytest.mark.parametrize("is_first_start", [True, False])
+def test_what_is_not_for_a_cpu_comes_from_the_same_file_and_is_not_packed(
+    quantization: Literal["int8", "int4"], is_first_start: bool, save_tiny_model: SaveTinyModel
+) -> None:
+    folder = save_tiny_model("qwen2")
+    checkpoint = Checkpoint(folder)
+    sources = map_parameters(read_model_config(folder), checkpoint)
+    before = {} if is_first_start else _quantized(folder, quantization)
+    found = quantized_weights(checkpoint, sources, quantization, is_packed=False)
+    packed = before or _quantized(folder, quantization)
+    assert found.keys() == packed.keys()
+    for name, weight in found.items():
+        assert weight.packed is None
+        values, scales = tensors_of(weight)
+        assert scales.dtype == torch.bfloat16
+        assert torch.equal(values, tensors_of(packed[name])[0])
+        assert torch.equal(scales.float(), tensors_of(packed[name])[1].float())
 
 
 def test_the_second_start_reads_the_file(save_tiny_model: SaveTinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
