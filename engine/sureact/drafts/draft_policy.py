@@ -9,6 +9,9 @@ INT8_COSTS: PassCosts = ((1, 1.0), (2, 1.07), (4, 1.22), (8, 1.4), (16, 2.0), (3
 INT4_COSTS: PassCosts = ((1, 1.0), (2, 1.07), (4, 1.15), (8, 1.75), (16, 3.1), (32, 5.6))
 """Measured on two AVX-512 cores with the 0.5B and the ops in C++, the head computed for every row."""
 
+GPU_COSTS: PassCosts = ((1, 1.0), (64, 1.1))
+"""Assumed, not measured yet: the products of up to 64 rows read their weights once, and little else takes time."""
+
 _MEMORY = 0.85
 """What each verified draft leaves of the weight of those before it."""
 

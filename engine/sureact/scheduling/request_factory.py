@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sureact.constraints.python_type import constraint_of
-from sureact.drafts.draft_policy import INT4_COSTS, INT8_COSTS
+from sureact.drafts.draft_policy import GPU_COSTS, INT4_COSTS, INT8_COSTS
 from sureact.drafts.drafter import Drafter
 from sureact.errors import ConfigError, PromptTooLongError
 from sureact.sampling_params import SamplingParams
@@ -91,6 +91,8 @@ class RequestFactory:
         if not self._config.max_draft_len:
             return None
         costs = INT4_COSTS if self._config.quantization == "int4" else INT8_COSTS
+        if not self._config.device.startswith("cpu"):
+            costs = GPU_COSTS
         return Drafter(self._config.max_draft_len, costs=costs)
 
     def _drafter(self, params: SamplingParams, known: Drafter | None) -> Drafter | None:

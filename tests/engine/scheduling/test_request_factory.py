@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sureact.constraints.choice import choice
-from sureact.drafts.draft_policy import INT4_COSTS, INT8_COSTS
+from sureact.drafts.draft_policy import GPU_COSTS, INT4_COSTS, INT8_COSTS
 from sureact.drafts.drafter import Drafter
 from sureact.engine import Engine
 from sureact.errors import ConfigError, PromptTooLongError
@@ -105,8 +105,19 @@ def test_without_drafts_nothing_is_guessed_or_forced(tiny_engine: Engine) -> Non
     assert not factory.new_request(sequence(), None, choice(["x"])).takes_forced_text
 
 
-@pytest.mark.parametrize(("quantization", "costs"), [("int4", INT4_COSTS), ("int8", INT8_COSTS), ("none", INT8_COSTS)])
-def test_guesses_are_weighed_by_what_rows_cost(tiny_engine: Engine, quantization: str, costs: object) -> None:
-    drafter = factory_of(tiny_engine, quantization=quantization).new_drafter()
+@pytest.mark.parametrize(
+    ("device", "quantization", "costs"),
+    [
+        ("cpu", "int4", INT4_COSTS),
+        ("cpu", "int8", INT8_COSTS),
+        ("cpu", "none", INT8_COSTS),
+        ("cuda", "none", GPU_COSTS),
+        ("cuda:1", "int4", GPU_COSTS),
+    ],
+)
+def test_guesses_are_weighed_by_what_rows_cost(
+    tiny_engine: Engine, device: str, quantization: str, costs: object
+) -> None:
+    drafter = factory_of(tiny_engine, device=device, quantization=quantization).new_drafter()
     assert drafter is not None
     assert drafter._costs is costs  # pyright: ignore[reportPrivateUsage]
