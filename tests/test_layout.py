@@ -15,6 +15,7 @@ NOT_OPS = {"__init__", "arguments", "attention_plan", "dispatch", "errors", "tes
 PARTS_OF_TRITON_OPS = {
     "aot",
     "decode_attention",
+    "interpreter",
     "large_m_product",
     "matrix_operand",
     "prefill_attention",
