@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from sureact_kernels.masked_argmax import check_picked
@@ -109,17 +110,35 @@ class DecodeBuffers:
     def load(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
         """Write what the next step computes, padded to `num_rows`; steps that are under way are not disturbed."""
         places = self._places.writable()[:num_rows]
-        places.fill_(self._dummy_block)
-        places[:, :3] = 0
+        places[:, 3:] = self._dummy_block
+        places[len(rows) :, :3] = 0
         for place, row in zip(places, rows, strict=False):
-            place[: 3 + len(row.block_table)] = torch.tensor((row.token_id, row.position, 1, *row.block_table))
+            place[:3] = row.token_id, row.position, 1
+            place[3 : 3 + len(row.block_table)] = row.block_table
         on_device = self._places.send(num_rows)
         self.token_ids[:num_rows] = on_device[:, 0]
         self.positions[:num_rows] = on_device[:, 1]
         self._is_running[:num_rows] = on_device[:, 2] != 0
         self.block_tables[:num_rows] = on_device[:, 3:]
         self.context_lens[:num_rows] = on_device[:, 1] + 1
-        self._load_stops(rows, num_rows)
+
+    def load_stops(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
+        """Write what ends each row's text, for steps that feed themselves."""
+        recent, stops = self._recent.writable()[:num_rows], self._stops.writable()
+        recent[:, :MOST_STOP_LEN] = PADDING
+        recent[:, MOST_STOP_LEN:] = 0
+        stops[:] = PADDING
+        num_stops = 0
+        for place, row in zip(recent, rows, strict=False):
+            tail = row.generated[-MOST_STOP_LEN:]
+            place[MOST_STOP_LEN - len(tail) : MOST_STOP_LEN] = tail
+            fitting = [stop for stop in row.stops if len(stop) <= MOST_STOP_LEN][: len(stops) - num_stops]
+            for stop in fitting:
+                stops[num_stops, MOST_STOP_LEN - len(stop) :] = stop
+                num_stops += 1
+            place[MOST_STOP_LEN:] = len(row.generated), num_stops - len(fitting), num_stops
+        self._recent.send(num_rows)
+        self._stops.send(len(stops))
 
     def load_masks(self, masks: torch.Tensor, num_rows: int) -> None:
         """Write the ids that each row may pick; what is launched after this on the current stream sees them.
@@ -129,7 +148,7 @@ class DecodeBuffers:
             num_rows: rows of the step; those beyond `masks` may pick anything.
         """
         host = self._masks.writable()[:num_rows]
-        host[: len(masks)] = masks
+        host[: len(masks)] = masks.numpy()
         host[len(masks) :] = -1
         if self._mask_copies is None:
             self._masks.send(num_rows)
@@ -182,23 +201,6 @@ class DecodeBuffers:
             return PendingPicks(arriving, None)
         return PendingPicks(arriving, torch.cuda.current_stream(self._device).record_event())
 
-    def _load_stops(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
-        recent, stops = self._recent.writable()[:num_rows], self._stops.writable()
-        recent.fill_(PADDING)
-        recent[:, MOST_STOP_LEN:] = 0
-        stops.fill_(PADDING)
-        num_stops = 0
-        for place, row in zip(recent, rows, strict=False):
-            tail = row.generated[-MOST_STOP_LEN:]
-            place[MOST_STOP_LEN - len(tail) : MOST_STOP_LEN] = torch.tensor(tail, dtype=torch.int32)
-            fitting = [stop for stop in row.stops if len(stop) <= MOST_STOP_LEN][: len(stops) - num_stops]
-            for stop in fitting:
-                stops[num_stops, MOST_STOP_LEN - len(stop) :] = torch.tensor(stop, dtype=torch.int32)
-                num_stops += 1
-            place[MOST_STOP_LEN:] = torch.tensor((len(row.generated), num_stops - len(fitting), num_stops))
-        self._recent.send(num_rows)
-        self._stops.send(len(stops))
-
 
 class _Staged:
     """A matrix on the device and the memory of the host that its rows come from."""
@@ -208,11 +210,11 @@ class _Staged:
         self._is_sent: torch.Event | None = None
         self.device = torch.zeros(shape, dtype=dtype, device=device)
 
-    def writable(self) -> torch.Tensor:
+    def writable(self) -> np.ndarray:
         """Return the memory of the host, once what was sent from it last has been read."""
         if self._is_sent is not None:
             self._is_sent.synchronize()
-        return self._host
+        return self._host.numpy()
 
     def send(self, num_rows: int) -> torch.Tensor:
         """Copy the first rows to the device on the current stream, without waiting, and return them there."""

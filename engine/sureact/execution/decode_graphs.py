@@ -150,6 +150,7 @@ class DecodeGraphs:
         self._longest = max((row.position + 1 for row in rows), default=1)
         self._buffers.load(rows, self._num_rows)
         if masks is not None:
+            self._buffers.load_stops(rows, self._num_rows)
             self._buffers.load_masks(masks, self._num_rows)
 
     @torch.inference_mode()

@@ -14,6 +14,11 @@ def buffers() -> DecodeBuffers:
     )
 
 
+def load(buffers: DecodeBuffers, rows: list[DecodeRow], num_rows: int) -> None:
+    buffers.load(rows, num_rows)
+    buffers.load_stops(rows, num_rows)
+
+
 def pick(buffers: DecodeBuffers, *token_ids: int) -> None:
     buffers.feed(torch.tensor(token_ids))
 
@@ -42,7 +47,7 @@ def test_a_row_that_met_a_stop_runs_on_in_the_dummy_block(buffers: DecodeBuffers
         DecodeRow(1, 1, [5], generated=[1], stops=((4, 1, 2),)),
         DecodeRow(1, 1, [6], generated=[1], stops=((30,),)),
     ]
-    buffers.load(rows, 4)
+    load(buffers, rows, 4)
     pick(buffers, 2, 2, 30, 30)
     picks = buffers.fetch(3)
     assert picks.wait() == [2, 2, 30]
@@ -54,7 +59,7 @@ def test_a_row_that_met_a_stop_runs_on_in_the_dummy_block(buffers: DecodeBuffers
 
 def test_a_stop_does_not_begin_before_the_generated_text(buffers: DecodeBuffers) -> None:
     """Of the prompt the device knows nothing."""
-    buffers.load([DecodeRow(4, 1, [3], generated=[], stops=((4, 2),))], 1)
+    load(buffers, [DecodeRow(4, 1, [3], generated=[], stops=((4, 2),))], 1)
     pick(buffers, 2)
     assert buffers.fetch(1).has_stopped() == [False]
 
@@ -62,16 +67,16 @@ def test_a_stop_does_not_begin_before_the_generated_text(buffers: DecodeBuffers)
 def test_stops_that_do_not_fit_are_left_to_the_host(buffers: DecodeBuffers) -> None:
     too_long = tuple(range(MOST_STOP_LEN + 1))
     many = tuple((token_id,) for token_id in range(1, 41))
-    buffers.load([DecodeRow(0, 1, [3], generated=[0], stops=(too_long, *many))], 1)
+    load(buffers, [DecodeRow(0, 1, [3], generated=[0], stops=(too_long, *many))], 1)
     pick(buffers, 32)
     assert buffers.fetch(1).has_stopped() == [True]
-    buffers.load([DecodeRow(0, 1, [3], generated=[0], stops=(too_long, *many))], 1)
+    load(buffers, [DecodeRow(0, 1, [3], generated=[0], stops=(too_long, *many))], 1)
     pick(buffers, 33)
     assert buffers.fetch(1).has_stopped() == [False]
 
 
 def test_a_fault_stops_its_row_and_is_told_when_it_is_read(buffers: DecodeBuffers) -> None:
-    buffers.load([DecodeRow(1, 1, [3]), DecodeRow(1, 1, [5])], 2)
+    load(buffers, [DecodeRow(1, 1, [3]), DecodeRow(1, 1, [5])], 2)
     pick(buffers, -1, 6)
     with pytest.raises(KernelInputError):
         buffers.fetch(2).wait()
@@ -85,7 +90,7 @@ def test_padded_rows_may_pick_anything(buffers: DecodeBuffers) -> None:
 
 
 def test_two_steps_may_be_on_their_way(buffers: DecodeBuffers) -> None:
-    buffers.load([DecodeRow(1, 1, [3])], 1)
+    load(buffers, [DecodeRow(1, 1, [3])], 1)
     pick(buffers, 2)
     first = buffers.fetch(1)
     pick(buffers, 3)
