@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE_ROOTS = {"engine/sureact": "tests/engine", "kernels/sureact_kernels": "tests/kernels"}
 DRAWER_NAMES = {"base", "common", "helpers", "misc", "util", "utils"}
-NOT_OPS = {"__init__", "arguments", "attention_plan", "dispatch", "errors", "testing"}
+NOT_OPS = {"__init__", "arguments", "attention_plan", "dispatch", "errors", "testing", "trial"}
 PARTS_OF_TRITON_OPS = {
     "aot",
     "decode_attention",

@@ -115,10 +115,7 @@ def _resolved_settings(folder: Path, device: torch.device) -> dict[str, object]:
 def speed_notes(device: torch.device, machine: dict[str, Any]) -> list[str]:
     """Say what is fast on this machine, what falls back, and why."""
     if device.type == "cuda":
-        return [
-            "The model runs on the GPU in bfloat16 or float16.",
-            "Falls back: int8 and int4 products run on a CPU only.",
-        ]
+        return ["The model runs on the GPU in bfloat16 or float16.", *_gpu_ops_notes(device)]
     features: list[str] = machine["cpu_features"]
     notes = ["int8 and int4 products are on: decoding reads a half or a quarter of the bytes of bfloat16."]
     notes.append(_cpu_ops_note())
@@ -131,12 +128,34 @@ def speed_notes(device: torch.device, machine: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _cpu_ops_note() -> str:
-    from sureact_kernels.cpu.library import library, reason_unavailable
+def _gpu_ops_notes(device: torch.device) -> list[str]:
+    """Try every op on the device, and say which run in Triton and why the others do not."""
+    from importlib.metadata import version
 
-    if library() is not None:
+    from sureact_kernels.dispatch import reason_without_triton
+
+    reason = reason_without_triton()
+    if reason is not None:
+        return [f"Falls back: the ops run in torch: {reason}"]
+    from sureact_kernels.trial import trial
+
+    try:
+        with working("Trying every op on the GPU"):
+            off = trial(device)
+    except RuntimeError as error:  # torch's, when the GPU is full or broken
+        return [f"The ops could not be tried on the GPU: {error}"]
+    which = "All ops" if not off else "All other ops"
+    notes = [f"{which} run in Triton {version('triton')} (SUREACT_KERNELS=reference turns them off)."]
+    return notes + [f"Falls back: {op} does not run in Triton: {reason}" for op, reason in sorted(off.items())]
+
+
+def _cpu_ops_note() -> str:
+    from sureact_kernels.cpu.library import reason_unavailable
+
+    reason = reason_unavailable()
+    if reason is None:
         return "The ops built from C++ for this processor are in use (SUREACT_KERNELS=reference turns them off)."
-    return f"Falls back: the ops run in torch, at about three fifths of the speed: {reason_unavailable()}"
+    return f"Falls back: the ops run in torch, at about three fifths of the speed: {reason}"
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

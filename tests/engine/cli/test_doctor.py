@@ -1,5 +1,6 @@
 import json
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from sureact.catalog.store import ModelStore
 from sureact.cli.doctor import speed_notes
 from sureact.cli.main import main
+from sureact_kernels.trial import trial
 
 
 def install(name: str, source: Path, store_folder: Path) -> None:
@@ -125,6 +127,63 @@ def test_ops_that_cannot_be_built_are_told_with_the_reason(monkeypatch: pytest.M
     assert notes[-1].endswith("install g++.")
 
 
-def test_a_gpu_has_no_int8_products() -> None:
-    notes = speed_notes(torch.device("cuda"), {"cpu_features": [], "gpus": ["a GPU"]})
-    assert any("int8" in note for note in notes)
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What a trial of all ops on a GPU finds; empty unless a test says more."""
+    found: dict[str, str] = {}
+    monkeypatch.setattr("sureact_kernels.trial.trial", lambda device: found)  # pyright: ignore
+    monkeypatch.setattr("sureact_kernels.dispatch.reason_without_triton", lambda: None)
+    return found
+
+
+def notes_on_a_gpu() -> list[str]:
+    return speed_notes(torch.device("cuda"), {"cpu_features": [], "gpus": ["a GPU"]})
+
+
+@pytest.mark.usefixtures("trials")
+def test_ops_that_run_on_a_gpu_are_told_in_one_line() -> None:
+    assert notes_on_a_gpu() == [
+        "The model runs on the GPU in bfloat16 or float16.",
+        f"All ops run in Triton {version('triton')} (SUREACT_KERNELS=reference turns them off).",
+    ]
+
+
+def test_ops_that_are_off_on_a_gpu_are_told_with_the_reason(trials: dict[str, str]) -> None:
+    trials |= {"sample": "RuntimeError: no such instruction", "linear": "OutOfResources: shared memory"}
+    assert notes_on_a_gpu()[1:] == [
+        f"All other ops run in Triton {version('triton')} (SUREACT_KERNELS=reference turns them off).",
+        "Falls back: linear does not run in Triton: OutOfResources: shared memory",
+        "Falls back: sample does not run in Triton: RuntimeError: no such instruction",
+    ]
+
+
+@pytest.mark.usefixtures("trials")
+def test_a_gpu_without_triton_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sureact_kernels.dispatch.reason_without_triton", lambda: "Triton cannot be imported: no.")
+    assert notes_on_a_gpu()[1:] == ["Falls back: the ops run in torch: Triton cannot be imported: no."]
+
+
+def test_a_gpu_without_memory_leaves_the_report_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(device: torch.device) -> dict[str, str]:
+        raise torch.OutOfMemoryError(f"{device} is full")
+
+    monkeypatch.setattr("sureact_kernels.dispatch.reason_without_triton", lambda: None)
+    monkeypatch.setattr("sureact_kernels.trial.trial", fails)
+    assert notes_on_a_gpu()[1:] == ["The ops could not be tried on the GPU: cuda is full"]
+
+
+def test_the_ops_are_tried_on_the_device_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here in Triton's interpreter; the note is the same."""
+    monkeypatch.setattr("sureact_kernels.dispatch.GPU", "cpu")
+    monkeypatch.setattr("sureact_kernels.dispatch._disabled", {"sample": "it is wrong here."})
+    monkeypatch.setattr("sureact_kernels.trial.trial", lambda device, run=trial: run(torch.device("cpu")))  # pyright: ignore
+    assert notes_on_a_gpu()[2:] == ["Falls back: sample does not run in Triton: it is wrong here."]
+
+
+def test_required_ops_that_cannot_be_built_leave_the_report_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SUREACT_KERNELS", "required")
+    monkeypatch.setattr("sureact_kernels.cpu.library._found", lambda: (None, "there is no C++ compiler; install g++."))
+    assert main(["doctor"]) == 0
+    assert "install g++." in capsys.readouterr().out
