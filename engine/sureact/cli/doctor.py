@@ -130,13 +130,13 @@ def speed_notes(device: torch.device, machine: dict[str, Any]) -> list[str]:
 
 def _gpu_ops_notes(device: torch.device) -> list[str]:
     """Try every op on the device, and say which run in Triton and why the others do not."""
-    from importlib.metadata import version
-
     from sureact_kernels.dispatch import reason_without_triton
 
     reason = reason_without_triton()
     if reason is not None:
         return [f"Falls back: the ops run in torch: {reason}"]
+    import triton
+
     from sureact_kernels.trial import trial
 
     try:
@@ -145,7 +145,7 @@ def _gpu_ops_notes(device: torch.device) -> list[str]:
     except RuntimeError as error:  # torch's, when the GPU is full or broken
         return [f"The ops could not be tried on the GPU: {error}"]
     which = "All ops" if not off else "All other ops"
-    notes = [f"{which} run in Triton {version('triton')} (SUREACT_KERNELS=reference turns them off)."]
+    notes = [f"{which} run in Triton {triton.__version__} (SUREACT_KERNELS=reference turns them off)."]
     return notes + [f"Falls back: {op} does not run in Triton: {reason}" for op, reason in sorted(off.items())]
 
 

@@ -1,10 +1,10 @@
 import json
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
+import triton
 
 from sureact.catalog.store import ModelStore
 from sureact.cli.doctor import speed_notes
@@ -144,14 +144,14 @@ def notes_on_a_gpu() -> list[str]:
 def test_ops_that_run_on_a_gpu_are_told_in_one_line() -> None:
     assert notes_on_a_gpu() == [
         "The model runs on the GPU in bfloat16 or float16.",
-        f"All ops run in Triton {version('triton')} (SUREACT_KERNELS=reference turns them off).",
+        f"All ops run in Triton {triton.__version__} (SUREACT_KERNELS=reference turns them off).",
     ]
 
 
 def test_ops_that_are_off_on_a_gpu_are_told_with_the_reason(trials: dict[str, str]) -> None:
     trials |= {"sample": "RuntimeError: no such instruction", "linear": "OutOfResources: shared memory"}
     assert notes_on_a_gpu()[1:] == [
-        f"All other ops run in Triton {version('triton')} (SUREACT_KERNELS=reference turns them off).",
+        f"All other ops run in Triton {triton.__version__} (SUREACT_KERNELS=reference turns them off).",
         "Falls back: linear does not run in Triton: OutOfResources: shared memory",
         "Falls back: sample does not run in Triton: RuntimeError: no such instruction",
     ]
