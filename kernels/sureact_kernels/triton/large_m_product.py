@@ -78,7 +78,7 @@ def large_m_product(
     num_rows, in_features = x.shape
     num_outs = matrix.out_features // (2 if is_gated else 1)
     shape = product_shape(num_outs, in_features, matrix.bits)
-    tile = large_tile(matrix.bits, is_gated=is_gated)
+    tile = large_tile(matrix.bits, is_gated=is_gated, is_fp8=matrix.form == "fp8")
     out = x.new_empty((num_rows, num_outs))
     large_m_product_kernel[(triton.cdiv(num_rows, tile.block_m), triton.cdiv(num_outs, tile.block_n))](
         out, x, matrix.values, matrix.scales, bias, num_rows, matrix.out_features, in_features, x.stride(0),

@@ -81,7 +81,7 @@ def _cases_of(form: Form, out_features: int, in_features: int, *, is_gated: bool
     if is_split:
         merge = {"IS_GATED": is_gated, "BLOCK_N": MERGE_BLOCK}
         yield _case(f"{name} merge", merge_splits_kernel, form, form.x, merge, 4, 3)
-    tile = large_tile(form.bits, is_gated=is_gated)
+    tile = large_tile(form.bits, is_gated=is_gated, is_fp8=form.form == "fp8")
     large = {**same, "BLOCK_M": tile.block_m, "BLOCK_N": tile.block_n}
     yield _case(f"{name} many rows", large_m_product_kernel, form, form.x, large, tile.num_warps, tile.num_stages)
 

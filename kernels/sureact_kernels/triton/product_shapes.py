@@ -57,12 +57,12 @@ class LargeTile(NamedTuple):
     num_stages: int
 
 
-def large_tile(weight_bits: int, *, is_gated: bool) -> LargeTile:
+def large_tile(weight_bits: int, *, is_gated: bool, is_fp8: bool = False) -> LargeTile:
     """Return the tile of the large-M product. Not measured yet.
 
     A gated product holds sums of gate and up at once, and float32 is multiplied without tensor cores: both would run
-    out of registers with a larger tile.
+    out of registers with a larger tile. So would fp8 on an A100, which cannot convert it, with three stages.
     """
     if weight_bits == 32:
         return LargeTile(32, 64, num_warps=4, num_stages=2)
-    return LargeTile(128, 64 if is_gated else 128, num_warps=8, num_stages=3)
+    return LargeTile(128, 64 if is_gated else 128, num_warps=8, num_stages=2 if is_fp8 else 3)

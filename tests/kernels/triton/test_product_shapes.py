@@ -24,3 +24,10 @@ def test_tiles_are_powers_of_two() -> None:
             tile = large_tile(bits, is_gated=is_gated)
             assert tile.block_m & (tile.block_m - 1) == 0
             assert tile.block_n % 64 == 0
+
+
+def test_fp8_has_the_tile_of_int8_with_fewer_stages() -> None:
+    for is_gated in (False, True):
+        fp8, int8 = (large_tile(8, is_gated=is_gated, is_fp8=is_fp8) for is_fp8 in (True, False))
+        assert fp8 == int8._replace(num_stages=2)
+        assert int8.num_stages > 2
