@@ -47,14 +47,22 @@ def masked_argmax(logits: torch.Tensor, bitmask: torch.Tensor) -> torch.Tensor:
     return picked
 
 
-def masked_argmax_unchecked(logits: torch.Tensor, bitmask: torch.Tensor) -> torch.Tensor:
+def masked_argmax_unchecked(
+    logits: torch.Tensor,
+    bitmask: torch.Tensor,
+    seen: torch.Tensor | None = None,
+    penalties: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Pick as `masked_argmax` does, but tell faults by ids below 0, so that nothing waits for the GPU.
 
     It can be captured in a CUDA graph: nothing is read on the host, and every shape follows from those given.
+    The logits of ids that a row has seen are penalized first, as `penalized` does.
 
     Args:
         logits: `[num_rows, num_logits]`, float32.
         bitmask: `[num_rows, ceil(num_logits / 32)]`, int32, on the device of `logits`.
+        seen: like `bitmask`, the ids that stand in a row's text; None is none.
+        penalties: `[num_rows]`, float32, beside `seen`; above 0, and 1 leaves a row as it is.
 
     Returns:
         `[num_rows]`, int64, new; `NOTHING_ALLOWED` or `IS_NAN` where there is no pick, for which `check_picked` raises.
@@ -64,15 +72,34 @@ def masked_argmax_unchecked(logits: torch.Tensor, bitmask: torch.Tensor) -> torc
     """
     num_rows, num_logits = logits.shape
     check_shape("masked_argmax", "bitmask", bitmask, (num_rows, -(-num_logits // 32)))
+    if (seen is None) != (penalties is None):
+        raise KernelInputError("masked_argmax: seen and penalties come together; one of them is missing.")
+    if seen is not None and penalties is not None:
+        check_shape("masked_argmax", "seen", seen, tuple(bitmask.shape))
+        check_shape("masked_argmax", "penalties", penalties, (num_rows,))
     version = version_on_gpu("masked_argmax", logits, bitmask)
     if version is not None:
-        return version.masked_argmax_unchecked(logits, bitmask)
-    bits = torch.arange(32, dtype=torch.int32, device=logits.device)
-    allowed = ((bitmask.unsqueeze(-1) >> bits) & 1).flatten(1)[:, :num_logits].bool()
+        return version.masked_argmax_unchecked(logits, bitmask, seen, penalties)
+    allowed = _bits(bitmask, num_logits)
+    if seen is not None and penalties is not None:
+        logits = torch.where(_bits(seen, num_logits), penalized(logits, penalties.unsqueeze(1)), logits)
     best = torch.where(allowed, logits, -torch.inf).amax(1, keepdim=True)
     picked = (allowed & (logits == best)).to(torch.uint8).argmax(1)
     picked = torch.where(allowed.any(1), picked, NOTHING_ALLOWED)
     return torch.where(best.squeeze(1).isnan(), IS_NAN, picked)
+
+
+def penalized(logits: torch.Tensor, penalty: torch.Tensor) -> torch.Tensor:
+    """Divide positive logits by `penalty` and multiply the others with it.
+
+    Args:
+        logits: any shape, float32.
+        penalty: float32, on the device of `logits`, a tensor even where it is one number: a GPU divides by a number of
+            the host in another way.
+
+    Source: Keskar et al. 2019, arXiv:1909.05858, as transformers has it.
+    """
+    return torch.where(logits > 0, logits / penalty, logits * penalty)
 
 
 def check_picked(op: str, picked: torch.Tensor) -> None:
@@ -100,6 +127,12 @@ def allowed_ids(bitmask_row: torch.Tensor, num_logits: int | None = None) -> tor
     ids = words.unsqueeze(1) * 32 + bits
     ids = ids[is_set.bool()]
     return ids if num_logits is None or num_logits == 32 * len(bitmask_row) else ids[ids < num_logits]
+
+
+def _bits(bitmask: torch.Tensor, num_logits: int) -> torch.Tensor:
+    """Unpack `[num_rows, num_words]` to `[num_rows, num_logits]`, bool."""
+    bits = torch.arange(32, dtype=torch.int32, device=bitmask.device)
+    return ((bitmask.unsqueeze(-1) >> bits) & 1).flatten(1)[:, :num_logits].bool()
 
 
 def _argmax_of_row(logits: torch.Tensor, bitmask_row: torch.Tensor) -> torch.Tensor:

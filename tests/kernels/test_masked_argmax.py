@@ -109,3 +109,33 @@ def test_a_mask_of_another_width_is_refused() -> None:
     for op in (masked_argmax, masked_argmax_unchecked):
         with pytest.raises(KernelInputError, match="bitmask"):
             op(torch.zeros(1, 40), torch.zeros(1, 1, dtype=torch.int32))
+
+
+@given(st.data())
+def test_seen_ids_are_penalized_before_the_pick(data: st.DataObject) -> None:
+    """By hand in float32, where a quick division would be off by a bit; torch and Triton agree."""
+    num_logits = data.draw(st.integers(1, 70))
+    values = st.floats(-8, 8, width=32)
+    logits = torch.tensor([data.draw(st.lists(values, min_size=num_logits, max_size=num_logits)) for _ in range(2)])
+    ids = st.lists(st.integers(0, num_logits - 1), max_size=30)
+    seen = [data.draw(ids) for _ in range(2)]
+    penalties = torch.tensor([data.draw(st.sampled_from([1.0, 1.1, 1.05, 3.0])), 1.3])
+    expected = logits.clone()
+    for row, penalty in enumerate(penalties):
+        for i in set(seen[row]):
+            value = logits[row, i]
+            expected[row, i] = value / penalty if value > 0 else value * penalty
+    everything, seen_bits = torch.full((2, -(-num_logits // 32)), -1, dtype=torch.int32), bitmask_of(seen, num_logits)
+    picked = masked_argmax_unchecked(logits, everything, seen_bits, penalties)
+    assert torch.equal(picked, masked_argmax(expected, everything))
+    assert torch.equal(in_triton(logits, everything, seen_bits, penalties), picked)
+
+
+def test_seen_ids_without_penalties_are_refused() -> None:
+    logits, bits = torch.zeros(2, 40), torch.zeros(2, 2, dtype=torch.int32)
+    with pytest.raises(KernelInputError, match="seen and penalties come together"):
+        masked_argmax_unchecked(logits, bits, bits)
+    with pytest.raises(KernelInputError, match="penalties"):
+        masked_argmax_unchecked(logits, bits, bits, torch.ones(3))
+    with pytest.raises(KernelInputError, match="seen"):
+        masked_argmax_unchecked(logits, bits, bits[:1], torch.ones(2))
