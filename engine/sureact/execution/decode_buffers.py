@@ -8,11 +8,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from sureact_kernels.masked_argmax import check_picked
-from sureact_kernels.stop_match import PADDING, stop_match
+from sureact_kernels.advance_rows import DecodeRows, advance_rows
+from sureact_kernels.masked_argmax import check_picked, masked_argmax_unchecked
+from sureact_kernels.stop_match import PADDING
 
 MOST_STOP_LEN = 8
 """Tokens of a stop that the device looks for; longer ones are found by the host alone."""
+
+_NUM_PLACES = 4
+"""Columns before a row's block table: token, position, slot, and 1 for a row that is in use."""
 
 _STOPS_PER_ROW = 8
 """Room for stops, per row on average; what does not fit is found by the host alone."""
@@ -30,6 +34,9 @@ class DecodeRow(NamedTuple):
     """Ids generated so far, `token_id` the last of them; `MOST_STOP_LEN` from the end will do."""
     stops: tuple[tuple[int, ...], ...] = ()
     """Sequences of ids that end the text."""
+    repetition_penalty: float = 1.0
+    seen: np.ndarray | None = None
+    """`[ceil(num_logits / 32)]`, int32: a bit for each id of the text, where there is a penalty."""
 
 
 class PendingPicks:
@@ -85,19 +92,35 @@ class DecodeBuffers:
             num_logits: ids that a mask speaks of.
             device: where the model is.
         """
+        num_words = -(-num_logits // 32)
         self._device = device
-        self._dummy_block, self._block_size = dummy_block, block_size
-        self._places = _Staged((max_rows, 3 + max_blocks), torch.int64, device)
-        self._recent = _Staged((max_rows, MOST_STOP_LEN + 3), torch.int32, device)
+        self._block_size, self._dummy_slot = block_size, dummy_block * block_size
+        self._places = _Staged((max_rows, _NUM_PLACES + max_blocks), torch.int64, device)
+        self._texts = _Staged((max_rows, MOST_STOP_LEN + 3), torch.int32, device)
         self._stops = _Staged((max_rows * _STOPS_PER_ROW, MOST_STOP_LEN), torch.int32, device)
-        self._masks = _Staged((max_rows, -(-num_logits // 32)), torch.int32, device)
+        self._masks = _Staged((max_rows, num_words), torch.int32, device)
+        self._seen = _Staged((max_rows, num_words), torch.int32, device)
+        self._penalties = _Staged((max_rows, 1), torch.float32, device)
+        self._has_penalties = True  # the first load writes them
         self._mask_copies = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self.token_ids = torch.zeros(max_rows, dtype=torch.int64, device=device)
-        self.positions = torch.zeros(max_rows, dtype=torch.int64, device=device)
-        self.block_tables = torch.full((max_rows, max_blocks), dummy_block, dtype=torch.int64, device=device)
-        self.context_lens = torch.ones(max_rows, dtype=torch.int32, device=device)
-        self._is_running = torch.zeros(max_rows, dtype=torch.bool, device=device)
-        self._results = torch.zeros(2, max_rows, dtype=torch.int64, device=device)
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        self.rows = DecodeRows(
+            token_ids=zeros(max_rows),
+            positions=zeros(max_rows),
+            context_lens=zeros(max_rows, dtype=torch.int32) + 1,
+            slots=zeros(max_rows) + self._dummy_slot,
+            is_running=zeros(max_rows, dtype=torch.int32),
+            block_tables=zeros(max_rows, max_blocks) + dummy_block,
+            recent=zeros(max_rows, MOST_STOP_LEN, dtype=torch.int32),
+            num_generated=zeros(max_rows, dtype=torch.int32),
+            stops=self._stops.device,
+            stops_of_row=zeros(max_rows, 2, dtype=torch.int32),
+            seen=self._seen.device,
+            results=zeros(2, max_rows),
+        )
         # A step may be under way while the host reads what the one before it picked.
         self._arriving = [_on_host((2, max_rows), torch.int64, device) for _ in range(2)]
         self._num_sent = 0
@@ -105,39 +128,46 @@ class DecodeBuffers:
     @property
     def max_rows(self) -> int:
         """Rows of a step at most."""
-        return len(self.token_ids)
+        return len(self.rows.token_ids)
 
     def load(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
         """Write what the next step computes, padded to `num_rows`; steps that are under way are not disturbed."""
         places = self._places.writable()[:num_rows]
-        places[:, 3:] = self._dummy_block
-        places[len(rows) :, :3] = 0
+        places[:, :_NUM_PLACES] = 0, 0, self._dummy_slot, 0
+        places[:, _NUM_PLACES:] = self._dummy_slot // self._block_size
         for place, row in zip(places, rows, strict=False):
-            place[:3] = row.token_id, row.position, 1
-            place[3 : 3 + len(row.block_table)] = row.block_table
-        on_device = self._places.send(num_rows)
-        self.token_ids[:num_rows] = on_device[:, 0]
-        self.positions[:num_rows] = on_device[:, 1]
-        self._is_running[:num_rows] = on_device[:, 2] != 0
-        self.block_tables[:num_rows] = on_device[:, 3:]
-        self.context_lens[:num_rows] = on_device[:, 1] + 1
+            block, offset = divmod(row.position, self._block_size)
+            slot = row.block_table[block] * self._block_size + offset
+            place[:_NUM_PLACES] = row.token_id, row.position, slot, 1
+            place[_NUM_PLACES : _NUM_PLACES + len(row.block_table)] = row.block_table
+        on_device, to = self._places.send(num_rows), self.rows
+        to.token_ids[:num_rows] = on_device[:, 0]
+        to.positions[:num_rows] = on_device[:, 1]
+        to.slots[:num_rows] = on_device[:, 2]
+        to.is_running[:num_rows] = on_device[:, 3]
+        to.block_tables[:num_rows] = on_device[:, _NUM_PLACES:]
+        to.context_lens[:num_rows] = on_device[:, 1] + 1
+        self._load_penalties(rows, num_rows)
 
     def load_stops(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
         """Write what ends each row's text, for steps that feed themselves."""
-        recent, stops = self._recent.writable()[:num_rows], self._stops.writable()
-        recent[:, :MOST_STOP_LEN] = PADDING
-        recent[:, MOST_STOP_LEN:] = 0
+        texts, stops = self._texts.writable()[:num_rows], self._stops.writable()
+        texts[:, :MOST_STOP_LEN] = PADDING
+        texts[:, MOST_STOP_LEN:] = 0
         stops[:] = PADDING
         num_stops = 0
-        for place, row in zip(recent, rows, strict=False):
+        for text, row in zip(texts, rows, strict=False):
             tail = row.generated[-MOST_STOP_LEN:]
-            place[MOST_STOP_LEN - len(tail) : MOST_STOP_LEN] = tail
+            text[MOST_STOP_LEN - len(tail) : MOST_STOP_LEN] = tail
             fitting = [stop for stop in row.stops if len(stop) <= MOST_STOP_LEN][: len(stops) - num_stops]
             for stop in fitting:
                 stops[num_stops, MOST_STOP_LEN - len(stop) :] = stop
                 num_stops += 1
-            place[MOST_STOP_LEN:] = len(row.generated), num_stops - len(fitting), num_stops
-        self._recent.send(num_rows)
+            text[MOST_STOP_LEN:] = len(row.generated), num_stops - len(fitting), num_stops
+        on_device, to = self._texts.send(num_rows), self.rows
+        to.recent[:num_rows] = on_device[:, :MOST_STOP_LEN]
+        to.num_generated[:num_rows] = on_device[:, MOST_STOP_LEN]
+        to.stops_of_row[:num_rows] = on_device[:, MOST_STOP_LEN + 1 :]
         self._stops.send(len(stops))
 
     def load_masks(self, masks: torch.Tensor, num_rows: int) -> None:
@@ -163,43 +193,41 @@ class DecodeBuffers:
         """The masks on the device, `[num_rows, words]`, int32."""
         return self._masks.device[:num_rows]
 
-    def slots(self, num_rows: int) -> torch.Tensor:
-        """Compute the cache slot of each row's token, `[num_rows]`, int64."""
-        positions, tables = self.positions[:num_rows], self.block_tables[:num_rows]
-        blocks = tables.gather(1, (positions // self._block_size).unsqueeze(1)).squeeze(1)
-        slots = blocks * self._block_size + positions % self._block_size
-        return torch.where(self._is_running[:num_rows], slots, self._dummy_block * self._block_size)
+    def pick(self, logits: torch.Tensor) -> torch.Tensor:
+        """Pick of `logits` `[num_rows, num_logits]`, float32, what the masks allow, after the penalties."""
+        num_rows = len(logits)
+        seen, penalties = self.rows.seen[:num_rows], self._penalties.device[:num_rows, 0]
+        return masked_argmax_unchecked(logits, self.masks(num_rows), seen, penalties)
 
     def store(self, picked: torch.Tensor) -> None:
         """Keep the picked tokens `[num_rows]`, int64, for the host; ids below 0 are faults."""
-        self._results[0, : len(picked)] = picked
-        self._results[1, : len(picked)] = 0
+        self.rows.results[0, : len(picked)] = picked
+        self.rows.results[1, : len(picked)] = 0
 
     def feed(self, picked: torch.Tensor) -> None:
         """Keep the picked tokens for the host, and make them what the next step computes."""
-        num_rows = len(picked)
-        self.store(picked)
-        recent, length = self._recent.device[:num_rows, :MOST_STOP_LEN], self._recent.device[:num_rows, MOST_STOP_LEN]
-        recent.copy_(torch.cat((recent[:, 1:], picked.to(torch.int32).unsqueeze(1)), 1))
-        length += 1
-        stops_of_row = self._recent.device[:num_rows, MOST_STOP_LEN + 1 :]
-        stop = stop_match(recent.contiguous(), length.contiguous(), self._stops.device, stops_of_row.contiguous())
-        self._results[1, :num_rows] = stop >= 0
-        is_running = self._is_running[:num_rows]
-        is_running &= (stop < 0) & (picked >= 0)
-        self.token_ids[:num_rows] = picked.clamp(min=0)
-        positions = self.positions[:num_rows]
-        positions.copy_(torch.where(is_running, positions + 1, 0))
-        self.context_lens[:num_rows] = (positions + 1).to(torch.int32)
+        advance_rows(picked, self.rows, block_size=self._block_size, dummy_slot=self._dummy_slot)
 
     def fetch(self, num_rows: int) -> PendingPicks:
         """Start the way of the last step's tokens to the host."""
         arriving = self._arriving[self._num_sent % len(self._arriving)][:, :num_rows]
         self._num_sent += 1
-        arriving.copy_(self._results[:, :num_rows], non_blocking=True)
+        arriving.copy_(self.rows.results[:, :num_rows], non_blocking=True)
         if self._device.type != "cuda":
             return PendingPicks(arriving, None)
         return PendingPicks(arriving, torch.cuda.current_stream(self._device).record_event())
+
+    def _load_penalties(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
+        has_penalties = any(row.repetition_penalty != 1 for row in rows)
+        if has_penalties or self._has_penalties:
+            seen, penalties = self._seen.writable()[:num_rows], self._penalties.writable()
+            penalties[:] = 1
+            for index, row in enumerate(rows):
+                penalties[index] = row.repetition_penalty
+                seen[index] = 0 if row.seen is None else row.seen
+            self._seen.send(num_rows)
+            self._penalties.send(len(penalties))
+        self._has_penalties = has_penalties
 
 
 class _Staged:

@@ -22,7 +22,6 @@ from sureact.layers.rotary import RotaryTable
 from sureact.models.causal_lm import CausalLM, LayerCache
 from sureact_kernels import dispatch
 from sureact_kernels.attention_plan import AttentionPlan, plan_attention, plan_decoding
-from sureact_kernels.masked_argmax import masked_argmax_unchecked
 
 __all__ = ["MOST_ROWS", "DecodeGraphs", "DecodeRow", "PendingPicks"]
 
@@ -209,28 +208,26 @@ class DecodeGraphs:
             return None
         buffers = self._buffers
         return plan_decoding(
-            buffers.block_tables[:num_rows],
-            buffers.context_lens[:num_rows],
+            buffers.rows.block_tables[:num_rows],
+            buffers.rows.context_lens[:num_rows],
             most_tokens=context,
             block_size=self._block_size,
             group=self._model.config.num_q_heads // self._model.config.num_kv_heads,
         )
 
     def _run_blocks(self, metadata: DecodeMetadata) -> torch.Tensor:
-        return self._model.forward(self._buffers.token_ids[: metadata.num_rows], metadata, self._layers)
+        return self._model.forward(self._buffers.rows.token_ids[: metadata.num_rows], metadata, self._layers)
 
     def _free(self, metadata: DecodeMetadata) -> None:
-        logits = self._model.logits(self._run_blocks(metadata))
-        self._buffers.feed(masked_argmax_unchecked(logits, self._buffers.masks(metadata.num_rows)))
+        self._buffers.feed(self._buffers.pick(self._model.logits(self._run_blocks(metadata))))
 
     def _body(self, metadata: DecodeMetadata) -> None:
         self._hidden[: metadata.num_rows] = self._run_blocks(metadata)
 
     def _head(self, num_rows: int) -> None:
-        masks = self._buffers.masks(num_rows)
         # Kept, so that nothing else is put in their place: whoever asked for the step may still read them.
-        self._logits[num_rows] = self._model.logits(self._hidden[:num_rows], masks)
-        self._buffers.store(masked_argmax_unchecked(self._logits[num_rows], masks))
+        self._logits[num_rows] = self._model.logits(self._hidden[:num_rows], self._buffers.masks(num_rows))
+        self._buffers.store(self._buffers.pick(self._logits[num_rows]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,14 +240,14 @@ class DecodeMetadata:
 
     def context(self, rotary: RotaryTable, *, block_size: int, group: int) -> AttentionContext:
         """Prepare what all layers share, see `AttentionMetadata.context`."""
-        buffers, num_rows = self.buffers, self.num_rows
+        rows, num_rows = self.buffers.rows, self.num_rows
         plan = self.plan
         if plan is None:
-            lens = buffers.context_lens[:num_rows].tolist()
-            tables = buffers.block_tables[:num_rows]
+            lens = rows.context_lens[:num_rows].tolist()
+            tables = rows.block_tables[:num_rows]
             plan = plan_attention(tables, [1] * num_rows, lens, block_size=block_size, group=group)
-        cos, sin = rotary.at(buffers.positions[:num_rows])
-        return AttentionContext(cos, sin, buffers.slots(num_rows), plan, is_invariant=True)
+        cos, sin = rotary.at(rows.positions[:num_rows])
+        return AttentionContext(cos, sin, rows.slots[:num_rows], plan, is_invariant=True)
 
 
 def _powers(longest: int) -> Iterator[int]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 
 from sureact.errors import OutOfMemoryError
@@ -13,6 +15,8 @@ from sureact.execution.decode_buffers import MOST_STOP_LEN, DecodeRow, PendingPi
 from sureact.execution.decode_graphs import DecodeGraphs
 from sureact.execution.model_runner import PagedModelRunner
 from sureact.execution.pass_output import PassOutput
+from sureact.execution.seen_ids import SeenBits
+from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.scheduling.batch import Batch, ScheduledRequest
 from sureact.scheduling.request import Request
 from sureact_kernels.dispatch import reason_without_triton
@@ -105,6 +109,8 @@ class GraphedRunner(PagedModelRunner):
         self._graphs = graphs
         self._ahead: _Ahead | None = None
         self._num_to_wait = 0
+        self._seen: WeakKeyDictionary[CachedSequence, SeenBits] = WeakKeyDictionary()
+        """Of each text with a repetition penalty."""
 
     @torch.inference_mode()
     def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> PassOutput:
@@ -116,7 +122,7 @@ class GraphedRunner(PagedModelRunner):
             self._num_to_wait = _STEPS_WITHOUT_RUNNING_AHEAD
         if not self._fits(batch):
             return super().run(batch, fill_masks)
-        self._graphs.load([row for entry in batch.entries for row in _rows_of(entry)])
+        self._graphs.load([row for entry in batch.entries for row in self._rows_of(entry)])
         logits, picks = self._graphs.step_masked(fill_masks)
         return PassOutput(logits, tuple(picks.wait()))
 
@@ -133,7 +139,7 @@ class GraphedRunner(PagedModelRunner):
         rows = ahead.rows_of(entries) if ahead is not None else None
         masks = fill_masks()
         if ahead is None or rows is None:
-            self._graphs.load([row for entry in entries for row in _rows_of(entry)], masks)
+            self._graphs.load([row for entry in entries for row in self._rows_of(entry)], masks)
             rows, picks, is_loaded = list(range(len(entries))), self._graphs.step(), True
         else:
             picks = ahead.picks
@@ -170,25 +176,38 @@ class GraphedRunner(PagedModelRunner):
         has_block = entry.end < len(request.sequence.block_table) * self.block_size
         return has_block and len(request.generated_ids) + 1 < request.params.max_tokens
 
+    def _rows_of(self, entry: ScheduledRequest) -> list[DecodeRow]:
+        """Return the rows of an entry: its last token and each drafted one, as if they were sequences of their own."""
+        request = entry.request
+        stops = (*request.params.stop_token_ids, *(() if request.params.ignore_eos else _ends(request)))
+        return [
+            DecodeRow(
+                token_id,
+                entry.start + offset,
+                request.sequence.block_table,
+                request.generated_ids[-MOST_STOP_LEN:],
+                stops if not entry.draft else (),
+                request.repetition_penalty,
+                self._seen_in(request, entry.draft[:offset]),
+            )
+            for offset, token_id in enumerate(entry.token_ids)
+        ]
+
+    def _seen_in(self, request: Request, drafted: Sequence[int]) -> np.ndarray | None:
+        """Return the bits of the ids in a request's text and in what is drafted behind it."""
+        if request.repetition_penalty == 1:
+            return None
+        sequence = request.sequence
+        if sequence not in self._seen:
+            self._seen[sequence] = SeenBits(request.vocabulary.num_logits)
+        bits = self._seen[sequence].of(sequence.token_ids)
+        for token_id in drafted:
+            bits[token_id // 32] |= np.array(1 << token_id % 32, dtype=np.uint32).view(np.int32)
+        return bits
+
 
 def _is_free(entry: ScheduledRequest) -> bool:
     return not entry.draft and entry.request.decodes_freely
-
-
-def _rows_of(entry: ScheduledRequest) -> list[DecodeRow]:
-    """Return the rows of an entry: its last token and each drafted one, as if they were sequences of their own."""
-    request = entry.request
-    stops = (*request.params.stop_token_ids, *(() if request.params.ignore_eos else _ends(request)))
-    return [
-        DecodeRow(
-            token_id,
-            entry.start + offset,
-            request.sequence.block_table,
-            request.generated_ids[-MOST_STOP_LEN:],
-            stops if not entry.draft else (),
-        )
-        for offset, token_id in enumerate(entry.token_ids)
-    ]
 
 
 def _ends(request: Request) -> list[tuple[int, ...]]:

@@ -16,8 +16,8 @@ class PassOutput:
     logits: torch.Tensor | None
     """`[num_rows, num_logits]`, float32; None where every row's `likeliest` is the answer."""
     likeliest: tuple[int, ...] | None = None
-    """Of each row the token with the largest logit among those its mask allows, where the device found it; else None.
-    """
+    """Of each row the token with the largest logit among those its mask allows, after the repetition penalty of its
+    request; None where the device did not look for it."""
 
     def rows(self, start: int, end: int) -> PassOutput:
         """Return some of the rows."""

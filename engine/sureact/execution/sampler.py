@@ -19,7 +19,7 @@ from sureact.outputs import StepLogprobs, TokenLogprob
 from sureact.scheduling.batch import ScheduledRequest
 from sureact.scheduling.request import LogitsProcessor, Request
 from sureact.tokens.vocabulary import Vocabulary
-from sureact_kernels.masked_argmax import allowed_ids, masked_argmax
+from sureact_kernels.masked_argmax import allowed_ids, masked_argmax, penalized
 from sureact_kernels.sample import sample
 
 MAX_VETOES = 4096
@@ -150,9 +150,8 @@ class Sampler:
         params, sequence = request.params, request.sequence
         if request.repetition_penalty != 1:
             seen = self._seen.setdefault(sequence, SeenIds()).of(sequence.token_ids, logits.device)
-            values = logits[seen]
-            penalty = request.repetition_penalty
-            logits[seen] = torch.where(values > 0, values / penalty, values * penalty)
+            penalty = torch.tensor(request.repetition_penalty, dtype=torch.float32, device=logits.device)
+            logits[seen] = penalized(logits[seen], penalty)
         if (params.presence_penalty or params.frequency_penalty) and request.generated_ids:
             ids, counts = torch.tensor(request.generated_ids, device=logits.device).unique(return_counts=True)
             logits[ids] -= params.presence_penalty + params.frequency_penalty * counts

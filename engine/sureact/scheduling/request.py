@@ -130,16 +130,15 @@ class Request:
 
     @property
     def takes_likeliest(self) -> bool:
-        """Whether its next token is the one with the largest logit among those its mask allows, unchanged by anything.
+        """Whether its next token is that with the largest logit among those its mask allows.
 
-        Its constraint may still refuse it.
+        Nothing but the repetition penalty changes logits; its constraint may still refuse the token.
         """
         params = self.params
         return (
             params.is_greedy
             and params.logprobs is None
             and self.logits_processor is None
-            and self.repetition_penalty == 1
             and not (params.presence_penalty or params.frequency_penalty)
         )
 

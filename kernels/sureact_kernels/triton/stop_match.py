@@ -15,6 +15,32 @@ _MOST_TOKENS = 512
 
 
 @triton.jit
+def first_stop(
+    recent, length, stops_ptr, stops_of_row_ptr, num_stops, max_stop_len, BLOCK_S: tl.constexpr, BLOCK_L: tl.constexpr
+):  # fmt: skip
+    """Return the first stop of one row that ends its tokens `recent` `[BLOCK_L]`, padded at the right, or -1.
+
+    Pointers: stops `[num_stops, max_stop_len]`, stops_of_row `[2]`, those of the row.
+    """
+    places = tl.arange(0, BLOCK_L)
+    is_place = places < max_stop_len
+    first = tl.maximum(tl.load(stops_of_row_ptr), 0)
+    end = tl.minimum(tl.load(stops_of_row_ptr + 1), num_stops)
+    found = tl.full((), _NO_STOP, tl.int32)
+    for start in range(first, end, BLOCK_S):
+        ids = start + tl.arange(0, BLOCK_S)
+        is_there = (ids < end)[:, None] & is_place[None, :]
+        offsets = ids.to(tl.int64)[:, None] * max_stop_len + places[None, :]
+        stops = tl.load(stops_ptr + offsets, mask=is_there, other=_PADDING)
+        is_token = stops != _PADDING
+        sizes = tl.sum(is_token.to(tl.int32), 1)
+        num_wrong = tl.sum((is_token & (stops != recent[None, :])).to(tl.int32), 1)
+        matches = (num_wrong == 0) & (sizes > 0) & (sizes <= length)
+        found = tl.minimum(found, tl.min(tl.where(matches, ids, _NO_STOP), 0))
+    return tl.where(found == _NO_STOP, -1, found)
+
+
+@triton.jit
 def _stop_match_kernel(
     recent_ptr,
     lengths_ptr,
@@ -33,23 +59,18 @@ def _stop_match_kernel(
     """
     row = tl.program_id(0).to(tl.int64)
     places = tl.arange(0, BLOCK_L)
-    is_place = places < max_stop_len
-    recent = tl.load(recent_ptr + row * max_stop_len + places, mask=is_place, other=_PADDING)
+    recent = tl.load(recent_ptr + row * max_stop_len + places, mask=places < max_stop_len, other=_PADDING)
     length = tl.load(lengths_ptr + row)
-    first = tl.maximum(tl.load(stops_of_row_ptr + row * 2), 0)
-    end = tl.minimum(tl.load(stops_of_row_ptr + row * 2 + 1), num_stops)
-    found = tl.full((), _NO_STOP, tl.int32)
-    for start in range(first, end, BLOCK_S):
-        ids = start + tl.arange(0, BLOCK_S)
-        is_there = (ids < end)[:, None] & is_place[None, :]
-        offsets = ids.to(tl.int64)[:, None] * max_stop_len + places[None, :]
-        stops = tl.load(stops_ptr + offsets, mask=is_there, other=_PADDING)
-        is_token = stops != _PADDING
-        sizes = tl.sum(is_token.to(tl.int32), 1)
-        num_wrong = tl.sum((is_token & (stops != recent[None, :])).to(tl.int32), 1)
-        matches = (num_wrong == 0) & (sizes > 0) & (sizes <= length)
-        found = tl.minimum(found, tl.min(tl.where(matches, ids, _NO_STOP), 0))
-    tl.store(out_ptr + row, tl.where(found == _NO_STOP, -1, found))
+    stop = first_stop(
+        recent, length, stops_ptr, stops_of_row_ptr + row * 2, num_stops, max_stop_len, BLOCK_S, BLOCK_L
+    )  # fmt: skip
+    tl.store(out_ptr + row, stop)
+
+
+def blocks_of(max_stop_len: int) -> dict[str, int]:
+    """Return how many stops, and tokens of them, are compared at once."""
+    block_l = triton.next_power_of_2(max(max_stop_len, 1))
+    return {"BLOCK_S": max(1, min(_MOST_STOPS, _MOST_TOKENS // block_l)), "BLOCK_L": block_l}
 
 
 def takes(*tensors: torch.Tensor) -> bool:
@@ -65,7 +86,7 @@ def stop_match(
     out = torch.empty(num_rows, dtype=torch.int32, device=recent.device)
     if num_rows == 0:
         return out
-    block_l = triton.next_power_of_2(max(max_stop_len, 1))
+    blocks = blocks_of(max_stop_len)
     _stop_match_kernel[(num_rows,)](
         recent.contiguous(),
         lengths.contiguous(),
@@ -74,8 +95,7 @@ def stop_match(
         out,
         len(stops),
         max_stop_len,
-        BLOCK_S=max(1, min(_MOST_STOPS, _MOST_TOKENS // block_l)),
-        BLOCK_L=block_l,
+        **blocks,
         num_warps=1,
     )
     return out

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -25,19 +26,19 @@ def pick(buffers: DecodeBuffers, *token_ids: int) -> None:
 
 def test_a_row_writes_behind_its_context_and_padding_into_the_dummy_block(buffers: DecodeBuffers) -> None:
     buffers.load([DecodeRow(7, 5, [3, 8]), DecodeRow(2, 0, [1])], 4)
-    assert buffers.token_ids.tolist() == [7, 2, 0, 0]
-    assert buffers.context_lens.tolist() == [6, 1, 1, 1]
-    assert buffers.slots(4).tolist() == [8 * BLOCK_SIZE + 1, BLOCK_SIZE, DUMMY * BLOCK_SIZE, DUMMY * BLOCK_SIZE]
+    assert buffers.rows.token_ids.tolist() == [7, 2, 0, 0]
+    assert buffers.rows.context_lens.tolist() == [6, 1, 1, 1]
+    assert buffers.rows.slots[:4].tolist() == [8 * BLOCK_SIZE + 1, BLOCK_SIZE, DUMMY * BLOCK_SIZE, DUMMY * BLOCK_SIZE]
 
 
 def test_what_was_picked_is_what_the_next_step_computes(buffers: DecodeBuffers) -> None:
     buffers.load([DecodeRow(7, 2, [3, 8])], 2)
     pick(buffers, 11, 5)
-    assert buffers.token_ids[0] == 11
-    assert buffers.slots(1).tolist() == [3 * BLOCK_SIZE + 3]
+    assert buffers.rows.token_ids[0] == 11
+    assert buffers.rows.slots[:1].tolist() == [3 * BLOCK_SIZE + 3]
     pick(buffers, 12, 5)
-    assert buffers.slots(2).tolist() == [8 * BLOCK_SIZE, DUMMY * BLOCK_SIZE]
-    assert buffers.context_lens.tolist()[:2] == [5, 1]
+    assert buffers.rows.slots[:2].tolist() == [8 * BLOCK_SIZE, DUMMY * BLOCK_SIZE]
+    assert buffers.rows.context_lens.tolist()[:2] == [5, 1]
     assert buffers.fetch(1).wait() == [12]
 
 
@@ -52,9 +53,9 @@ def test_a_row_that_met_a_stop_runs_on_in_the_dummy_block(buffers: DecodeBuffers
     picks = buffers.fetch(3)
     assert picks.wait() == [2, 2, 30]
     assert picks.has_stopped() == [True, False, True]
-    assert buffers.slots(3).tolist() == [DUMMY * BLOCK_SIZE, 5 * BLOCK_SIZE + 2, DUMMY * BLOCK_SIZE]
+    assert buffers.rows.slots[:3].tolist() == [DUMMY * BLOCK_SIZE, 5 * BLOCK_SIZE + 2, DUMMY * BLOCK_SIZE]
     pick(buffers, 30, 30, 30, 30)
-    assert buffers.positions.tolist()[:3] == [0, 3, 0]
+    assert buffers.rows.positions.tolist()[:3] == [0, 3, 0]
 
 
 def test_a_stop_does_not_begin_before_the_generated_text(buffers: DecodeBuffers) -> None:
@@ -80,8 +81,8 @@ def test_a_fault_stops_its_row_and_is_told_when_it_is_read(buffers: DecodeBuffer
     pick(buffers, -1, 6)
     with pytest.raises(KernelInputError):
         buffers.fetch(2).wait()
-    assert buffers.token_ids.tolist()[:2] == [0, 6]
-    assert buffers.slots(2).tolist() == [DUMMY * BLOCK_SIZE, 5 * BLOCK_SIZE + 2]
+    assert buffers.rows.token_ids.tolist()[:2] == [0, 6]
+    assert buffers.rows.slots[:2].tolist() == [DUMMY * BLOCK_SIZE, 5 * BLOCK_SIZE + 2]
 
 
 def test_padded_rows_may_pick_anything(buffers: DecodeBuffers) -> None:
@@ -96,3 +97,17 @@ def test_two_steps_may_be_on_their_way(buffers: DecodeBuffers) -> None:
     pick(buffers, 3)
     second = buffers.fetch(1)
     assert (first.wait(), second.wait()) == ([2], [3])
+
+
+def test_seen_ids_are_penalized_and_what_is_picked_is_seen_then(buffers: DecodeBuffers) -> None:
+    seen = np.array([1 << 5, 0], dtype=np.int32)
+    load(buffers, [DecodeRow(5, 1, [3], repetition_penalty=2.0, seen=seen), DecodeRow(5, 1, [4])], 2)
+    buffers.load_masks(torch.full((2, 2), -1, dtype=torch.int32), 2)
+    logits = torch.zeros(2, 40)
+    logits[:, 5], logits[:, 33], logits[:, 34] = 4.0, 3.0, 1.75
+    for expected in ([33, 5], [5, 5]):
+        picked = buffers.pick(logits)
+        assert picked.tolist() == expected
+        buffers.feed(picked)
+    load(buffers, [DecodeRow(5, 1, [3])], 2)
+    assert buffers.pick(logits).tolist() == [5, 5]
