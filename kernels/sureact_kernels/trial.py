@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from sureact_kernels.add_rms_norm import add_rms_norm
+from sureact_kernels.advance_rows import DecodeRows, advance_rows
 from sureact_kernels.attention_plan import plan_attention
 from sureact_kernels.dispatch import disabled
 from sureact_kernels.embedding import embedding
@@ -54,6 +55,20 @@ def _runs(device: torch.device) -> dict[str, Callable[[], object]]:
     slots = torch.arange(2, device=device)
     keys, values = torch.zeros(2, 2, _BLOCK_SIZE, 1, _HEAD_DIM, dtype=x.dtype, device=device)
     plan = plan_attention(slots.unsqueeze(1), [1, 1], [1, 1], block_size=_BLOCK_SIZE, group=2)
+    rows = DecodeRows(
+        token_ids=slots.clone(),
+        positions=slots.clone(),
+        context_lens=numbers[0].clone(),
+        slots=slots.clone(),
+        is_running=numbers[0].clone(),
+        block_tables=torch.zeros(2, 1, dtype=torch.int64, device=device),
+        recent=numbers.clone(),
+        num_generated=numbers[0].clone(),
+        stops=numbers,
+        stops_of_row=numbers,
+        seen=bitmask.clone(),
+        results=torch.zeros(2, 2, dtype=torch.int64, device=device),
+    )
     return {
         "embedding": lambda: embedding(slots, weight.weight),
         "rms_norm": lambda: rms_norm(x, x[0], 1e-6),
@@ -68,5 +83,6 @@ def _runs(device: torch.device) -> dict[str, Callable[[], object]]:
         "masked_head": lambda: masked_head(x, weight, bitmask),
         "masked_argmax": lambda: masked_argmax(logits, bitmask),
         "sample": lambda: sample(logits[0], bitmask[0], 0.5, temperature=1.0),
+        "advance_rows": lambda: advance_rows(slots, rows, block_size=_BLOCK_SIZE, dummy_slot=0),
         "stop_match": lambda: stop_match(numbers, numbers[0], numbers, numbers),
     }
