@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 import torch
 import torch.nn.functional as F  # noqa: N812  the field's name for it
 from benchmarks.harness import BLOCK_SIZE, device
+from benchmarks.kernels.bench_advance_rows import BYTES_PER_ROW, MAX_STOP_LEN, STOPS_PER_ROW, rows_of
 from benchmarks.kernels.case import Case, Sizes, activations, cached, mask, shape_of
 from benchmarks.kernels.weights import Form, forms, weight_of
 
 from sureact_kernels.add_rms_norm import add_rms_norm
+from sureact_kernels.advance_rows import DecodeRows, advance_rows, advance_rows_in_torch
 from sureact_kernels.attention_plan import plan_attention
 from sureact_kernels.embedding import embedding
 from sureact_kernels.gated_linear import gated_linear
@@ -304,6 +306,26 @@ def _stops(sizes: Sizes, num_rows: int, *, num_stops: int, stop_len: int) -> Cas
     )
 
 
+def _advance_rows(sizes: Sizes) -> Iterator[Case]:
+    del sizes  # the same for every model
+    for num_rows in ROWS[:2]:
+        rows, unlaunched = rows_of(num_rows), rows_of(num_rows)
+        picked = torch.full((num_rows,), 5, dtype=torch.int64, device=device())
+
+        def run(rows: DecodeRows = rows, picked: torch.Tensor = picked) -> torch.Tensor:
+            rows.positions.zero_()  # always the same step, or a row would run out of its block table
+            advance_rows(picked, rows, block_size=BLOCK_SIZE, dummy_slot=0)
+            return rows.positions
+
+        def in_torch(rows: DecodeRows = unlaunched, picked: torch.Tensor = picked) -> torch.Tensor:
+            rows.positions.zero_()
+            advance_rows_in_torch(picked, rows, block_size=BLOCK_SIZE, dummy_slot=0)
+            return rows.positions
+
+        shape = f"{num_rows} rows, {STOPS_PER_ROW} stops of {MAX_STOP_LEN} each"
+        yield Case(shape, run, in_torch, num_rows * BYTES_PER_ROW, 0)
+
+
 CASES: dict[str, Callable[[Sizes], Iterator[Case]]] = {
     "rms_norm": _rms_norm,
     "add_rms_norm": _add_rms_norm,
@@ -317,5 +339,6 @@ CASES: dict[str, Callable[[Sizes], Iterator[Case]]] = {
     "masked_head": _masked_head,
     "sample": _sample,
     "stop_match": _stop_match,
+    "advance_rows": _advance_rows,
 }
 """What yields an op's cases, one at a time, so that only one has its tensors in memory."""

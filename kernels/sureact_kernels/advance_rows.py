@@ -60,13 +60,18 @@ def advance_rows(picked: torch.Tensor, rows: DecodeRows, *, block_size: int, dum
     Raises:
         KernelInputError: `picked` has more rows than there are, or a tensor has another shape or dtype than it must.
     """
-    num_rows = len(picked)
     _check(picked, rows)
     tensors = [getattr(rows, field.name) for field in fields(rows)]
     version = version_on_gpu("advance_rows", picked, *tensors)
     if version is not None:
         version.advance_rows(picked, rows, block_size=block_size, dummy_slot=dummy_slot)
-        return
+    else:
+        advance_rows_in_torch(picked, rows, block_size=block_size, dummy_slot=dummy_slot)
+
+
+def advance_rows_in_torch(picked: torch.Tensor, rows: DecodeRows, *, block_size: int, dummy_slot: int) -> None:
+    """Compute `advance_rows` as some twenty operations of torch: the reference."""
+    num_rows = len(picked)
     recent = rows.recent[:num_rows]
     recent.copy_(torch.cat((recent[:, 1:], picked.to(torch.int32).unsqueeze(1)), 1))
     num_generated = rows.num_generated[:num_rows]
