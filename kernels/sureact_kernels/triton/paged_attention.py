@@ -88,7 +88,7 @@ def _decode(
         *(q, keys, values, plan.block_tables, plan.device_context_lens, tiles.tiles, peaks, totals, sums),
         *(score_scale, num_splits, plan.block_tables.shape[1], *strides),
         **_constants(q.dtype, plan.group, plan.block_size, head_dim, SHORT_TILE_ROWS),
-        **_options(q.dtype, keys.dtype, head_dim),
+        **_options(q.dtype, keys.dtype, head_dim, SHORT_TILE_ROWS),
     )
     decode_attention.merge_splits_kernel[(len(tiles.tiles), tiles.most_queries, q.shape[1])](
         *(peaks, totals, sums, plan.device_context_lens, tiles.tiles, out, value_scale, num_splits, out.stride(0)),
@@ -114,7 +114,7 @@ def _prefill(
         *(q, keys, values, plan.block_tables, plan.device_context_lens, tiles.tiles, out),
         *(score_scale, value_scale, plan.block_tables.shape[1], *strides),
         **_constants(q.dtype, plan.group, plan.block_size, head_dim, LONG_TILE_ROWS),
-        **_options(q.dtype, keys.dtype, head_dim),
+        **_options(q.dtype, keys.dtype, head_dim, LONG_TILE_ROWS),
     )
 
 
@@ -139,10 +139,15 @@ def _merge_constants(head_dim: int) -> dict[str, Any]:
     }
 
 
-def _options(dtype: torch.dtype, cache_dtype: torch.dtype, head_dim: int) -> dict[str, Any]:
-    """Return the launch options, which touch no bits: more warps where a thread's registers would not do."""
+def _options(dtype: torch.dtype, cache_dtype: torch.dtype, head_dim: int, num_rows: int) -> dict[str, Any]:
+    """Return the launch options, which touch no bits: more warps where a thread's registers would not do.
+
+    For what is converted from e4m3, too; but in a prompt's tiles of small heads, 8 warps leave each thread half of the
+    registers and do not halve what it needs, so that it spills.
+    """
     is_wide = dtype == torch.float32 or head_dim > 128
-    num_warps = 8 if is_wide or cache_dtype == torch.uint8 else 4
+    is_converted = cache_dtype == torch.uint8 and (head_dim > 64 or num_rows == SHORT_TILE_ROWS)
+    num_warps = 8 if is_wide or is_converted else 4
     return {"num_warps": num_warps, "num_stages": 2 if is_wide else 3, "enable_fp_fusion": FP_FUSION}
 
 
@@ -158,7 +163,7 @@ def _aot_cases() -> tuple[AotCase, ...]:
         for (name, kernel, num_rows), (cache, pointer, dtype) in itertools.product(kernels, caches):
             types = {"q_ptr": "*bf16", "keys_ptr": pointer, "values_ptr": pointer, "out_ptr": "*bf16"}
             constants = _constants(torch.bfloat16, group, 16, head_dim, num_rows)
-            options = _options(torch.bfloat16, dtype, head_dim)
+            options = _options(torch.bfloat16, dtype, head_dim, num_rows)
             cases.append(_aot_case(f"{name} bfloat16 {head_dim}, cache {cache}", kernel, types, constants, options))
         kernel, constants = decode_attention.merge_splits_kernel, _merge_constants(head_dim)
         name = f"merge_splits bfloat16 {head_dim}"
