@@ -94,8 +94,8 @@ class CausalLM(ABC):
 
         Args:
             hidden: from `forward`.
-            needed: bitmask `[num_rows, words]` of the ids whose logits are needed, on the host, or beside a model on a
-                GPU; the others may be -inf.
+            needed: bitmask `[num_rows, words]` of the ids whose logits are needed, on the host or beside `hidden`; the
+                others may be -inf. While a CUDA graph is captured it must lie beside `hidden`.
         """
         if needed is None or self.lm_head.bias is not None:
             return self.lm_head(hidden, invariant=True).float()
