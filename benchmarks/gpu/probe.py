@@ -43,7 +43,7 @@ def card() -> dict[str, object]:
         "compute capability": f"{found.major}.{found.minor}",
         "multiprocessors": found.multi_processor_count,
         "memory": f"{found.total_memory / 1e9:.1f} GB",
-        "L2 cache": f"{found.L2_cache_size / 1e6:.0f} MB",
+        "L2 cache": f"{getattr(found, 'L2_cache_size', 0) / 1e6:.0f} MB",
         "CUDA of torch": torch.version.cuda,
         "driver, top clocks in MHz (multiprocessors, memory), watts": driver(),
     }
@@ -121,8 +121,10 @@ def node_us(launch: Callable[[torch.Tensor], None], num_kernels: int) -> float:
             launch(x)
 
     half = num_kernels // 2
-    long, short = (timed(partial(chain, length), repeats=10).timing.median for length in (2 * half, half))
-    return (long - short) / half * 1e6
+    long, short = (timed(partial(chain, length), repeats=10) for length in (2 * half, half))
+    if "eager" in (long.how, short.how):
+        raise RuntimeError("these launches cannot be captured in a CUDA graph")
+    return (long.timing.median - short.timing.median) / half * 1e6
 
 
 def _launch_us(launch: Callable[[torch.Tensor], None], num_kernels: int) -> float:

@@ -1,10 +1,13 @@
 import subprocess
+from collections.abc import Callable
 
 import pytest
 import torch
 from benchmarks.gpu import probe
 from benchmarks.gpu.probe import card, dependent_launch_support, driver, matrices, node_us, varlen_signature
+from benchmarks.harness import Timing
 from benchmarks.kernels.case import MODELS
+from benchmarks.kernels.timing import Timed
 
 
 def test_the_driver_is_asked_or_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,6 +28,15 @@ def test_a_node_is_the_difference_of_two_chains(monkeypatch: pytest.MonkeyPatch)
     calls: list[int] = []
     assert isinstance(node_us(lambda x: calls.append(len(x)), 4), float)
     assert set(calls) == {1}
+
+
+def test_a_node_of_no_graph_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def called(function: Callable[[], object], *, repeats: int) -> Timed:
+        return Timed(Timing((1.0,) * repeats), "eager")
+
+    monkeypatch.setattr(probe, "timed", called)
+    with pytest.raises(RuntimeError, match="cannot be captured"):
+        node_us(lambda x: None, 4)
 
 
 def test_software_is_described() -> None:
