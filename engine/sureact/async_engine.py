@@ -39,6 +39,8 @@ class EngineOptions(TypedDict, total=False):
     max_rollbacks: int
     max_draft_len: int | None
     prefix_cache: bool
+    tensor_parallel_size: int
+    cuda_graphs: bool
 
 
 class AsyncEngine:

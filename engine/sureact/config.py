@@ -19,6 +19,9 @@ MAX_RUNNING_REQUESTS = 1024
 MAX_DRAFT_LEN = 32
 """Tokens that one step can guess at most, for all requests together."""
 
+MAX_TENSOR_PARALLEL_SIZE = 64
+"""Processes of one model at most, all on one machine."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
@@ -61,6 +64,12 @@ class EngineConfig:
     and the skipping of forced text off, 32 is the most. No value changes what is generated. None takes 3."""
     prefix_cache: bool = True
     """Whether prompts that begin alike share the keys and values of their beginning."""
+    tensor_parallel_size: int = 1
+    """Processes that hold one part of the model each, on a GPU of its own (on a CPU they share it, which is for tests);
+    `kv_cache_gb` is then per process. It must divide the model's query heads, key heads and feed-forward columns."""
+    cuda_graphs: bool = True
+    """Whether steps of decoding are recorded when the engine starts and replayed as CUDA graphs, on a GPU. No value
+    changes what is generated."""
 
     def __post_init__(self) -> None:
         """Validate what can be judged without looking at the machine."""
@@ -74,10 +83,12 @@ class EngineConfig:
             _require_whole("max_draft_len", self.max_draft_len, least=0, most=MAX_DRAFT_LEN)
         _require_whole("max_running_requests", self.max_running_requests, least=1, most=MAX_RUNNING_REQUESTS)
         _require_whole("max_rollbacks", self.max_rollbacks, least=0)
+        _require_whole("tensor_parallel_size", self.tensor_parallel_size, least=1, most=MAX_TENSOR_PARALLEL_SIZE)
         if self.kv_cache_gb is not None:
             _require_size("kv_cache_gb", self.kv_cache_gb)
-        if type(self.prefix_cache) is not bool:
-            raise ConfigError(f"prefix_cache is {self.prefix_cache!r}; it must be True or False.")
+        for name in ("prefix_cache", "cuda_graphs"):
+            if type(getattr(self, name)) is not bool:
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +110,8 @@ class ResolvedConfig:
     max_rollbacks: int
     max_draft_len: int
     prefix_cache: bool
+    tensor_parallel_size: int
+    cuda_graphs: bool
     weight_bytes_per_token: int
     """Bytes of weight matrices that one decoded token reads."""
     notices: tuple[str, ...] = ()

@@ -57,6 +57,8 @@ class Engine:
         max_rollbacks: int = 256,
         max_draft_len: int | None = None,
         prefix_cache: bool = True,
+        tensor_parallel_size: int = 1,
+        cuda_graphs: bool = True,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         """Load `model`; every option but `progress` is a field of `EngineConfig`, which describes it.
@@ -69,6 +71,7 @@ class Engine:
             UnsupportedModelError: the model needs something that is not served.
             CheckpointError: the model's files are damaged.
             OutOfMemoryError: the model does not fit.
+            WorkerLostError: one of several processes could not load its part.
         """
         loaded = load_model(
             EngineConfig(
@@ -85,6 +88,8 @@ class Engine:
                 max_rollbacks=max_rollbacks,
                 max_draft_len=max_draft_len,
                 prefix_cache=prefix_cache,
+                tensor_parallel_size=tensor_parallel_size,
+                cuda_graphs=cuda_graphs,
             ),
             progress,
         )

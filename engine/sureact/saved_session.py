@@ -53,6 +53,8 @@ class SessionOrigin:
             "dtype": config.dtype,
             "determinism": config.determinism,
         }
+        if config.tensor_parallel_size > 1:  # their sums are others than those of one process
+            settings["tensor_parallel_size"] = str(config.tensor_parallel_size)
         return SessionOrigin(model_name=config.model_name, fingerprint=fingerprint, kv_settings=settings)
 
 

@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import torch
 
 from sureact.constraints.constraint import CompiledConstraint, Constraint, ConstraintState
 from sureact.constraints.token_bitmask import write_token_ids
+from sureact.distributed.communicator import Communicator, connect, join_store, open_store
+from sureact.distributed.shard import Shard
 from sureact.engine import Engine
 from sureact.tokens.vocabulary import Vocabulary
 
@@ -201,3 +204,33 @@ def finite_constraint() -> FiniteConstraintMaker:
         return FiniteConstraint(frozenset((offered or set()) | valid), frozenset(valid), forces_text=forces_text)
 
     return make
+
+
+class OnTwoRanks(Protocol):
+    """Runs work as each of two ranks."""
+
+    def __call__(self, work: Callable[[Communicator], Any], timeout_s: float = 20.0) -> list[Any]: ...
+
+
+@pytest.fixture
+def on_two_ranks() -> OnTwoRanks:
+    """Return a function that runs `work(communicator)` as each of two ranks, in threads, and returns what they did.
+
+    What a rank raised is among the results.
+    """
+
+    def run(work: Callable[[Communicator], Any], timeout_s: float = 20.0) -> list[Any]:
+        store, port = open_store(timeout_s)
+
+        def rank(shard: Shard) -> Any:
+            own_store = store if shard.rank == 0 else join_store(port, timeout_s)
+            communicator = connect(own_store, shard, torch.device("cpu"), timeout_s)
+            try:
+                return work(communicator)
+            except Exception as error:
+                return error
+
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(rank, Shard(0, 2).all()))
+
+    return run

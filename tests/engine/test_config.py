@@ -26,6 +26,9 @@ from sureact.errors import ConfigError
         ({"kv_cache_gb": True}, "kv_cache_gb is True; it must be a number above 0"),
         ({"prefix_cache": "no"}, "prefix_cache is 'no'; it must be True or False"),
         ({"prefix_cache": None}, "prefix_cache is None; it must be True or False"),
+        ({"tensor_parallel_size": 0}, "tensor_parallel_size is 0; it must be at least 1"),
+        ({"tensor_parallel_size": 65}, "tensor_parallel_size is 65; it must be at most 64"),
+        ({"tensor_parallel_size": True}, "tensor_parallel_size is True; it must be a whole number"),
         ({"max_running_requests": 10**9}, "max_running_requests is 1,000,000,000; it must be at most 1,024"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sureact.errors import SessionError
 from sureact.execution.model_runner import PagedModelRunner
+from sureact.execution.sharded_runner import ShardedRunner
 
 if TYPE_CHECKING:
     import torch
@@ -23,9 +24,13 @@ def read_kv(loop: EngineLoop, sequence: CachedSequence) -> list[LayerKV]:
     """Copy the keys and values of the cached tokens of a sequence that no request works on, per layer.
 
     Raises:
-        SessionError: the model runs in transformers, which keeps them to itself.
+        SessionError: the model runs in transformers, which keeps them to itself, or in several processes.
     """
     with loop.between_steps() as runner:
+        if isinstance(runner, ShardedRunner):
+            raise SessionError(
+                "The model runs in several processes, each with keys and values of its own heads. Save without with_kv."
+            )
         if not isinstance(runner, PagedModelRunner):
             raise SessionError(
                 "The model runs in transformers, which keeps keys and values to itself. Save without with_kv."
@@ -42,7 +47,7 @@ def write_kv(loop: EngineLoop, cache: PagedCache, sequence: CachedSequence, laye
     num_tokens = len(layers[0][0])
     with loop.between_steps() as runner:
         if not isinstance(runner, PagedModelRunner):
-            return "the model runs in transformers"
+            return "the model runs in transformers or in several processes"
         if _forms(layers) != _forms(runner.read_blocks([], 0)):
             return "they have other shapes than those of this model"
         if not cache.reserve(sequence, num_tokens):

@@ -13,7 +13,10 @@ from sureact.catalog.store import ModelStore
 from sureact.config import BLOCK_SIZE, Determinism, Dtype, EngineConfig, Quantization, ResolvedConfig
 from sureact.errors import ConfigError, UnsupportedModelError
 from sureact.execution.cpu_runtime import hand_over_interpreter_quickly, keep_freed_buffers
+from sureact.execution.decode_graphs import MOST_ROWS
+from sureact.execution.graphed_runner import GraphedRunner, decodes_by_graphs, with_graphs
 from sureact.execution.input_moments import moments_of
+from sureact.execution.load_shard_model import start_sharded
 from sureact.execution.memory import GIGABYTE, CacheSize, KVShape, cache_size, free_bytes, weight_bytes
 from sureact.execution.model_runner import ModelRunner, PagedModelRunner
 from sureact.execution.settings import (
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
+    from sureact.weights.model_config import ModelConfig
+    from sureact_kernels.linear import LinearWeight
 
 OFFLOAD_SHARE = 0.7
 """Share of the free memory that the slow path's weights may take; the rest of them stays on disk."""
@@ -111,6 +116,8 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
         max_rollbacks=config.max_rollbacks,
         max_draft_len=_max_draft_len(config, parts),
         prefix_cache=config.prefix_cache and parts.has_paged_cache,
+        tensor_parallel_size=config.tensor_parallel_size,
+        cuda_graphs=isinstance(parts.runner, GraphedRunner),
         weight_bytes_per_token=parts.runner.weight_bytes_per_token,
         notices=notices,
     )
@@ -131,6 +138,8 @@ def _too_large(folder: Path, config: EngineConfig, device: torch.device) -> str 
     """Say why the weights do not fit on the device, None if they do."""
     quantization = resolve_quantization(config.quantization, device)
     needed = weight_bytes(folder, quantization, resolve_dtype(config.dtype, quantization))
+    if device.type == "cuda":
+        needed //= config.tensor_parallel_size
     free = free_bytes(device)
     if needed <= free:
         return None
@@ -161,6 +170,12 @@ def _max_draft_len(config: EngineConfig, parts: _Parts) -> int:
     return DEFAULT_DRAFT_LEN if config.max_draft_len is None else config.max_draft_len
 
 
+def _max_rows(config: EngineConfig) -> int:
+    """Return how many rows a step of decoding has at most, drafts included, as far as they are recorded."""
+    draft_len = DEFAULT_DRAFT_LEN if config.max_draft_len is None else config.max_draft_len
+    return min(MOST_ROWS, config.max_running_requests * (1 + draft_len))
+
+
 def _load_native(
     folder: Path, config: EngineConfig, device: torch.device, progress: Callable[[str], None] | None
 ) -> _Parts:
@@ -168,14 +183,35 @@ def _load_native(
     quantization = resolve_quantization(config.quantization, device)
     dtype = resolve_dtype(config.dtype, quantization)
     tokenizer = Tokenizer(folder, num_logits=model_config.vocab_size)
-    tensors = load_weights(
-        folder,
-        model_config,
-        dtype=dtype,
+    notices: tuple[str, ...] = ()
+    if config.tensor_parallel_size > 1:
+        runner, size = start_sharded(folder, config, device, config.num_threads or default_num_threads())
+    else:
+        moments = moments_of(model_config, tokenizer, progress)
+        tensors = load_weights(
+            folder, model_config, dtype=dtype, quantization=quantization, device=device, input_moments=moments
+        )
+        runner, size, notices = _paged_runner(model_config, tensors, config, dtype, device, progress)
+    return _Parts(
+        architecture=model_config.family,
         quantization=quantization,
-        device=device,
-        input_moments=moments_of(model_config, tokenizer, progress),
+        dtype=dtype_name(dtype),
+        tokenizer=tokenizer,
+        runner=runner,
+        cache_size=size,
+        notices=notices,
     )
+
+
+def _paged_runner(
+    model_config: ModelConfig,
+    tensors: dict[str, torch.Tensor | LinearWeight],
+    config: EngineConfig,
+    dtype: torch.dtype,
+    device: torch.device,
+    progress: Callable[[str], None] | None,
+) -> tuple[PagedModelRunner, CacheSize, tuple[str, ...]]:
+    """Build the network and its cache; on a GPU record its decode steps. The last returned are notices."""
     shape = KVShape(
         num_layers=model_config.num_layers,
         num_kv_heads=model_config.num_kv_heads,
@@ -184,9 +220,11 @@ def _load_native(
     )
     size = cache_size(config, dtype, device, shape)
     model = build_model(model_config, tensors, size.max_model_len)
+    uses_graphs = config.cuda_graphs and decodes_by_graphs(device)
     storage = KVStorage(
         num_layers=model_config.num_layers,
-        num_blocks=size.num_blocks,
+        # Padding of recorded steps writes somewhere, too.
+        num_blocks=size.num_blocks + uses_graphs,
         num_kv_heads=model_config.num_kv_heads,
         block_size=BLOCK_SIZE,
         head_dim=model_config.head_dim,
@@ -194,17 +232,18 @@ def _load_native(
         device=device,
     )
     runner = PagedModelRunner(model, storage, block_size=BLOCK_SIZE, is_strict=config.determinism == "strict")
-    return _Parts(
-        architecture=model_config.family,
-        quantization=quantization,
-        dtype=dtype_name(dtype),
-        tokenizer=tokenizer,
-        runner=runner,
-        cache_size=size,
-    )
+    if not uses_graphs:
+        return runner, size, ()
+    runner, notice = with_graphs(runner, dummy_block=size.num_blocks, max_rows=_max_rows(config), progress=progress)
+    return runner, size, (notice,) if notice else ()
 
 
 def _load_foreign(folder: Path, config: EngineConfig, device: torch.device, reason: str) -> _Parts:
+    if config.tensor_parallel_size > 1:
+        raise ConfigError(
+            f"tensor_parallel_size is {config.tensor_parallel_size}, which our own models offer; this one runs in "
+            f"transformers: {reason} Use tensor_parallel_size=1."
+        )
     if config.quantization in ("int8", "int4"):
         raise ConfigError(
             f"quantization is {config.quantization!r}, which our own models offer; this one runs in transformers: "

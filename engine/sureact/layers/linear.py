@@ -2,6 +2,7 @@
 
 import torch
 
+from sureact.distributed.communicator import Communicator
 from sureact_kernels.linear import LinearWeight, linear
 
 
@@ -17,3 +18,18 @@ class Linear:
     def __call__(self, x: torch.Tensor, *, invariant: bool) -> torch.Tensor:
         """Map `[num_tokens, in_features]` to `[num_tokens, out_features]`."""
         return linear(x, self.weight, self.bias, invariant=invariant)
+
+
+class SummedLinear(Linear):
+    """A share of a matrix's columns: the products of all processes add up, then comes the bias."""
+
+    __slots__ = ("_communicator",)
+
+    def __init__(self, weight: LinearWeight, bias: torch.Tensor | None, communicator: Communicator) -> None:
+        super().__init__(weight, bias)
+        self._communicator = communicator
+
+    def __call__(self, x: torch.Tensor, *, invariant: bool) -> torch.Tensor:
+        """Map `[num_tokens, in_features / num_ranks]` to `[num_tokens, out_features]`, the same in all processes."""
+        out = self._communicator.sum(linear(x, self.weight, invariant=invariant))
+        return out if self.bias is None else out.add_(self.bias)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from sureact.distributed.communicator import Communicator
 from sureact.layers.gated_mlp import GatedMlp
 from sureact.layers.linear import Linear
 
@@ -37,3 +38,22 @@ class MixtureOfExperts:
             result = self.experts[index](x[tokens], invariant=invariant)
             out[tokens] += result * weights[tokens, ranks].unsqueeze(1)
         return out
+
+
+class SummedExperts(MixtureOfExperts):
+    """A share of every expert's columns: the results of all processes add up."""
+
+    __slots__ = ("_communicator",)
+
+    def __init__(self, share: MixtureOfExperts, communicator: Communicator) -> None:
+        super().__init__(
+            share.router,
+            share.experts,
+            num_experts_per_token=share.num_experts_per_token,
+            norm_topk_prob=share.norm_topk_prob,
+        )
+        self._communicator = communicator
+
+    def __call__(self, x: torch.Tensor, *, invariant: bool) -> torch.Tensor:
+        """Map `[num_tokens, hidden_size]` to the same shape, the same in all processes."""
+        return self._communicator.sum(super().__call__(x, invariant=invariant))

@@ -62,6 +62,14 @@ class Checkpoint:
             raise CheckpointError(f"{self.folder} has no tensor {name!r}.")
         return self._file_of_tensor[name].get_tensor(name)
 
+    def part(self, name: str, rows: slice, columns: slice = slice(None)) -> torch.Tensor:
+        """Return some rows and columns of a tensor that is there, or some elements of a vector, contiguous.
+
+        Whole rows are memory-mapped as by `tensor`; other parts are copied, and nothing else is.
+        """
+        found = self._file_of_tensor[name].get_slice(name)
+        return (found[rows] if len(found.get_shape()) == 1 else found[rows, columns]).contiguous()
+
     def _require_indexed_tensors(self) -> None:
         index = self.folder / _INDEX_NAME
         if len(self.files) > 1 and index.is_file():

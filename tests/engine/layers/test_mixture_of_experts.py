@@ -1,9 +1,13 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
+from sureact.distributed.communicator import Communicator
 from sureact.layers.gated_mlp import GatedMlp
 from sureact.layers.linear import Linear
-from sureact.layers.mixture_of_experts import MixtureOfExperts
+from sureact.layers.mixture_of_experts import MixtureOfExperts, SummedExperts
 from sureact_kernels.linear import DenseWeight
 
 
@@ -37,3 +41,22 @@ def test_a_token_has_the_same_bits_in_any_company() -> None:
     x = torch.randn(40, 8)
     together = moe(x, invariant=True)
     assert all(torch.equal(moe(x[i : i + 1], invariant=True), together[i : i + 1]) for i in range(40))
+
+
+def test_experts_whose_columns_several_processes_share_add_up(on_two_ranks: Callable[..., list[Any]]) -> None:
+    moe = block(norm_topk_prob=True)
+    x = torch.randn(7, 8)
+
+    def part(expert: GatedMlp, columns: slice) -> GatedMlp:
+        gate, up = expert.gate_up.weight.weight.chunk(2)  # pyright: ignore[reportAttributeAccessIssue]
+        down = expert.down.weight.weight[:, columns].contiguous()  # pyright: ignore[reportAttributeAccessIssue]
+        return GatedMlp(Linear(DenseWeight(torch.cat((gate[columns], up[columns])))), Linear(DenseWeight(down)))
+
+    def work(ranks: Communicator) -> torch.Tensor:
+        experts = [part(expert, ranks.shard.stretch(12)) for expert in moe.experts]
+        share = MixtureOfExperts(moe.router, experts, num_experts_per_token=2, norm_topk_prob=True)
+        return SummedExperts(share, ranks)(x, invariant=True)
+
+    first, second = on_two_ranks(work)
+    torch.testing.assert_close(first, moe(x, invariant=True), rtol=1e-4, atol=1e-4)
+    assert torch.equal(first, second)

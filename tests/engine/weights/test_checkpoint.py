@@ -23,6 +23,17 @@ def test_tensors_of_a_single_file_are_read_by_name(tmp_path: Path) -> None:
         checkpoint.tensor("b")
 
 
+def test_a_part_of_a_tensor_is_what_lies_there(tmp_path: Path) -> None:
+    matrix, vector = torch.randn(6, 5), torch.randn(6)
+    save_file({"matrix": matrix, "vector": vector}, tmp_path / "model.safetensors")
+    checkpoint = Checkpoint(tmp_path)
+    part = checkpoint.part("matrix", slice(1, 4), slice(2, 5))
+    assert torch.equal(part, matrix[1:4, 2:5])
+    assert part.is_contiguous()
+    assert torch.equal(checkpoint.part("matrix", slice(3, None)), matrix[3:])
+    assert torch.equal(checkpoint.part("vector", slice(2, 3)), vector[2:3])
+
+
 def test_a_single_file_may_have_any_name(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(1)}, tmp_path / "weights.safetensors")
     assert Checkpoint(tmp_path).names == {"a"}
