@@ -43,11 +43,12 @@ def widen(x, dtype: tl.constexpr):
     """Return `x` as `dtype`; bytes are e4m3 numbers, returned as 1/256 of them.
 
     Their bits, shifted, are those of a float16 whose exponent is less by 8: exact, subnormal ones too, and without the
-    instructions for e4m3 that an A100 lacks. A NaN becomes a number.
+    instructions for e4m3 that an A100 lacks. NaN stays NaN, so that what is damaged shows.
     """
     if x.dtype == tl.uint8:
         bits = x.to(tl.uint16)
         half = ((bits & 0x80) << 8) | ((bits & 0x7F) << 7)
+        half = tl.where((bits & 0x7F) == 0x7F, 0x7E00, half).to(tl.uint16)
         x = half.to(tl.float16, bitcast=True).to(tl.float32)
     return x.to(dtype)
 

@@ -28,6 +28,7 @@ def test_every_e4m3_number_becomes_a_256th_of_itself(dtype: torch.dtype) -> None
     is_number = ~numbers.isnan()
     assert int(is_number.sum()) == 254
     assert torch.equal(out.double()[is_number], numbers[is_number] / 256)
+    assert out[~is_number].isnan().all()
 
 
 def attend(context_len: int, capacity: int, new_len: int | None = None) -> torch.Tensor:
