@@ -62,21 +62,23 @@ def tool_call_grammar(
     suffix: FormatText,
     separators: tuple[str, str] = (", ", ": "),
     additional_properties: Literal["schema", "closed"] = "closed",
+    endings: Mapping[str, str] | None = None,
 ) -> ToolCallConstraint:
     """Constrain a text to be a call of one of `tools`: prefix, name, delimiter, arguments, suffix.
 
     Args:
-        tools: at least one, each name once.
+        tools: each name once; at least one, or an ending.
         prefix: what the format writes before the name; may be empty.
         delimiter: what it writes between name and arguments; not empty.
         suffix: what it writes after the arguments; may be empty.
         separators: of the arguments' JSON, as in `json_schema`.
         additional_properties: as in `json_schema`; closed by default, because open arguments invite made-up keys.
+        endings: whole texts that may stand in place of a call, by the name that they parse to, without arguments.
 
     Raises:
         ConfigError: no tools, a name that is empty or comes twice, arguments that are no object, or an empty delimiter.
     """
-    _check_tools(tools)
+    _check_tools([*tools, *(ToolCallBranch(name, {}) for name in endings or {})])
     if not _parts(delimiter):
         raise ConfigError("The delimiter is empty; without it one name could be the start of another.")
     args = tuple(
@@ -86,7 +88,12 @@ def tool_call_grammar(
         for tool in tools
     )
     return ToolCallConstraint(
-        tuple(tool.name for tool in tools), args, _parts(prefix), _parts(delimiter), _parts(suffix)
+        tuple(tool.name for tool in tools),
+        args,
+        _parts(prefix),
+        _parts(delimiter),
+        _parts(suffix),
+        tuple((endings or {}).items()),
     )
 
 
@@ -100,12 +107,14 @@ class ToolCallConstraint(Constraint):
     prefix: tuple[str | ControlToken, ...]
     delimiter: tuple[str | ControlToken, ...]
     suffix: tuple[str | ControlToken, ...]
+    endings: tuple[tuple[str, str], ...] = ()
+    """Name and text of what may stand in place of a call."""
 
     @property
     def cache_key(self) -> str:
         """Names, texts and the keys of the arguments."""
         texts = [[_key(part) for part in parts] for parts in (self.prefix, self.delimiter, self.suffix)]
-        return "tool_call:" + json.dumps([self.names, [args.cache_key for args in self.args], texts])
+        return "tool_call:" + json.dumps([self.names, [args.cache_key for args in self.args], texts, self.endings])
 
     def compile(self, vocabulary: Vocabulary) -> CompiledConstraint:
         """Bind to a vocabulary, or return what an earlier call bound.
@@ -127,11 +136,13 @@ class ToolCallConstraint(Constraint):
             return compiled
         openings = (self._opening(name) for name in self.names)
         calls = [GuardedCall(opening, choice.guard) for opening, choice in zip(openings, chosen, strict=True)]
+        calls += [GuardedCall(text.encode(), None) for _, text in self.endings]
         return GuardedConstraint(compiled, CallGuard(calls), vocabulary)
 
     def _grammar(self, schemas: Sequence[Mapping[str, Any]], tokenizer: LLTokenizer) -> str:
-        """Return an alternation over the tools, each with the schema of its own arguments."""
-        lines = ["start: " + " | ".join(f"call_{index}" for index in range(len(self.names)))]
+        """Return an alternation over the tools, each with the schema of its own arguments, and the endings."""
+        calls = [f"call_{index}" for index in range(len(self.names))]
+        lines = ["start: " + " | ".join([*calls, *(lark_string(text) for _, text in self.endings)])]
         for index, (name, schema) in enumerate(zip(self.names, schemas, strict=True)):
             before = _lark((*self.prefix, name, *self.delimiter), tokenizer)
             after = _lark(self.suffix, tokenizer)
@@ -157,6 +168,9 @@ class ToolCallConstraint(Constraint):
             ConstraintError: the arguments are a text that the grammar could not exclude, as in `json_schema`.
             InternalError: `text` is not a call of one of the tools, or its arguments are not valid.
         """
+        for name, ending in self.endings:
+            if text == ending:
+                return name, {}
         for name, args in zip(self.names, self.args, strict=True):
             before = _optional_controls((*self.prefix, name, *self.delimiter))
             match = re.fullmatch(f"{before}(.*){_optional_controls(self.suffix)}", text, re.DOTALL)
@@ -167,7 +181,7 @@ class ToolCallConstraint(Constraint):
 
 def _check_tools(tools: Sequence[ToolCallBranch]) -> None:
     if not tools:
-        raise ConfigError("tool_call_grammar takes at least one tool.")
+        raise ConfigError("tool_call_grammar takes at least one tool or ending.")
     names = [tool.name for tool in tools]
     for tool in tools:
         if not tool.name or names.count(tool.name) > 1:

@@ -149,6 +149,23 @@ def test_tools_that_make_no_grammar_are_refused(tools: list[ToolCallBranch], del
         tool_call_grammar(tools, prefix="", delimiter=delimiter, suffix="")
 
 
+@pytest.mark.parametrize("tools", [TOOLS, [], [ToolCallBranch("unique", {"properties": {"x": {"uniqueItems": True}}})]])
+def test_an_ending_may_stand_in_place_of_a_call(tools: list[ToolCallBranch], spells: Spells) -> None:
+    call = lines(tools, endings={"finish": "Final Answer:\n"})
+    assert spells(call, "Final Answer:\n")
+    assert call.parse("Final Answer:\n") == ("finish", {})
+    assert not spells(call, "Final Answer:")
+    assert not spells(call, "Action: finish\nArguments: {}\n")
+    assert not spells(call, "Final Answer:\nAction: now\nArguments: {}\n")
+    assert [spells(call, text) for text, _ in CALLS] == [tools is TOOLS] * len(CALLS)
+    assert call.cache_key != lines(tools or [NOTHING]).cache_key
+
+
+def test_an_ending_cannot_have_the_name_of_a_tool() -> None:
+    with pytest.raises(ConfigError, match="'now' is given twice"):
+        lines(endings={"now": "Done"})
+
+
 def test_text_and_control_tokens_are_cached_apart() -> None:
     text = tool_call_grammar([SEARCH], prefix="<tool_call>", delimiter=" ", suffix="")
     control = tool_call_grammar([SEARCH], prefix=[ControlToken("<tool_call>")], delimiter=" ", suffix="")
