@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +78,19 @@ def _distributed() -> Any:
 
 def open_store(timeout_s: float) -> tuple[Store, int]:
     """Open what the processes find each other by; return it and its port. It lives as long as the object."""
-    store = _distributed().TCPStore(LOOPBACK, 0, None, True, timedelta(seconds=timeout_s), wait_for_workers=False)
-    return store, store.port
+    # A store that opens its own socket listens on every network of the machine.
+    listening = socket.create_server((LOOPBACK, 0))
+    port = listening.getsockname()[1]
+    store = _distributed().TCPStore(
+        LOOPBACK,
+        port,
+        None,
+        True,
+        timedelta(seconds=timeout_s),
+        wait_for_workers=False,
+        master_listen_fd=listening.detach(),
+    )
+    return store, port
 
 
 def join_store(port: int, timeout_s: float) -> Store:
@@ -125,8 +137,10 @@ def _gloo(store: Store, shard: Shard, timeout_s: float) -> Backend:
 
 
 def _nccl(store: Store, shard: Shard, timeout_s: float) -> Backend:
-    # By default a call that times out ends the whole process, which is the user's own.
+    # By default a call that times out ends the whole process, which is the user's own,
     os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2")
+    # and the processes find each other over the network.
+    os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
     nccl = _distributed().ProcessGroupNCCL
     options = nccl.Options()
     options._timeout = timedelta(seconds=timeout_s)

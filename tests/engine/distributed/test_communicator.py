@@ -1,8 +1,10 @@
 """What the processes of a model exchange: here threads that each have a rank."""
 
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Any, Protocol
 
+import psutil
 import pytest
 import torch
 
@@ -71,6 +73,17 @@ def test_a_group_that_is_closed_fails_those_who_wait(on_two_ranks: OnTwoRanks) -
 
     waiting, _ = on_two_ranks(work)
     assert isinstance(waiting, WorkerLostError)
+
+
+def test_nothing_listens_beyond_this_machine(on_two_ranks: OnTwoRanks) -> None:
+    def work(ranks: Communicator) -> list[str]:
+        ranks.sum(torch.zeros(1))
+        connections = psutil.Process().net_connections()
+        return [connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN]
+
+    for addresses in on_two_ranks(work):
+        assert addresses
+        assert all(ip_address(address).is_loopback for address in addresses)
 
 
 def test_a_first_process_that_is_gone_is_named() -> None:

@@ -57,6 +57,11 @@ class TestBeforeAnyProcessIsStarted:
         with pytest.raises(ConfigError, match="quantization is 'int4' with tensor_parallel_size=2"):
             load_model(config_of(tiny_folder, quantization="int4"))
 
+    def test_fp8_is_refused_by_name(self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+        with pytest.raises(ConfigError, match="quantization is 'fp8' with tensor_parallel_size=2"):
+            start_sharded(tiny_folder, config_of(tiny_folder, quantization="fp8"), GPU, 1)
+
     def test_a_model_that_runs_in_transformers_is_refused(self, make_checkpoint: CheckpointMaker) -> None:
         folder = make_checkpoint("gemma2", head_dim=16)
         with pytest.raises(ConfigError, match=r"tensor_parallel_size is 2.*runs in transformers"):
