@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class EngineOptions(TypedDict, total=False):
     """The options of `Engine`; `EngineConfig` describes them."""
 
-    quantization: Literal["auto", "none", "int8", "int4"]
+    quantization: Literal["auto", "none", "int8", "int4", "fp8"]
     dtype: Literal["auto", "float32", "bfloat16", "float16"]
+    kv_cache_dtype: Literal["auto", "float8_e4m3"]
     device: str
     determinism: Determinism
     max_model_len: int | None

@@ -8,6 +8,7 @@ from sureact.errors import ConfigError
 
 Quantization = Literal["none", "int8", "int4", "fp8"]
 Dtype = Literal["float32", "bfloat16", "float16"]
+KVCacheDtype = Literal["float32", "bfloat16", "float16", "float8_e4m3"]
 Determinism = Literal["strict", "fast"]
 
 BLOCK_SIZE = 128
@@ -39,6 +40,9 @@ class EngineConfig:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Dtype of the KV cache and of matrices that are not quantized, and of activations beside them; `auto` is bfloat16.
     On a CPU, activations of int8 and int4 models are float32."""
+    kv_cache_dtype: Literal["auto", "float8_e4m3"] = "auto"
+    """Dtype of cached keys and values; `auto` is `dtype`. `float8_e4m3` takes half of bfloat16 and has 4 bits of
+    precision for its 8; on a CPU attention then runs in torch, which is slow."""
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, ...; `auto` is the first GPU if there is one."""
     determinism: Determinism = "strict"
@@ -75,6 +79,7 @@ class EngineConfig:
         """Validate what can be judged without looking at the machine."""
         _require_choice("quantization", self.quantization, ("auto", *get_args(Quantization)))
         _require_choice("dtype", self.dtype, ("auto", *get_args(Dtype)))
+        _require_choice("kv_cache_dtype", self.kv_cache_dtype, ("auto", "float8_e4m3"))
         _require_choice("determinism", self.determinism, get_args(Determinism))
         for name in ("max_model_len", "prefill_chunk_len", "num_threads"):
             if getattr(self, name) is not None:
@@ -99,6 +104,7 @@ class ResolvedConfig:
     architecture: str
     quantization: Quantization
     dtype: Dtype
+    kv_cache_dtype: KVCacheDtype
     device: str
     determinism: Determinism
     max_model_len: int

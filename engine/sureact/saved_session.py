@@ -51,6 +51,7 @@ class SessionOrigin:
             "device": config.device.partition(":")[0],
             "quantization": config.quantization,
             "dtype": config.dtype,
+            "kv_cache_dtype": config.kv_cache_dtype,
             "determinism": config.determinism,
         }
         if config.tensor_parallel_size > 1:  # their sums are others than those of one process

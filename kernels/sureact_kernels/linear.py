@@ -111,8 +111,10 @@ def linear(
         out[t, n] = sum_k x[t, k] * weight[n, k] + bias[n]
 
     With `invariant`, a row's result has the same bits whatever other rows are in `x`; int8, int4 and fp8 products
-    always give that. Sums in float32, for packed int8 and int4 weights as `int8_product` and `int4_product` say. int8
-    that is not packed and a dense weight in bfloat16 round `x` to bfloat16.
+    always give that. Of the references it was tested on CPUs only; on a GPU without Triton it is not certain.
+
+    Sums in float32, for packed int8 and int4 weights as `int8_product` and `int4_product` say. int8 that is not packed
+    and a dense weight in bfloat16 round `x` to bfloat16.
 
     Args:
         x: `[num_tokens, in_features]`, float32 or bfloat16; for a dense weight its dtype or float32.

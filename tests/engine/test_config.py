@@ -12,6 +12,7 @@ from sureact.errors import ConfigError
     [
         ({"quantization": "int2"}, "quantization is 'int2'; it must be one of auto, none, int8, int4, fp8"),
         ({"dtype": "float8"}, "dtype is 'float8'"),
+        ({"kv_cache_dtype": "float8_e5m2"}, "kv_cache_dtype is 'float8_e5m2'; it must be one of auto, float8_e4m3"),
         ({"determinism": "loose"}, "determinism is 'loose'; it must be one of strict, fast"),
         ({"max_model_len": 0}, "max_model_len is 0; it must be at least 1"),
         ({"num_threads": -1}, "num_threads is -1"),

@@ -171,7 +171,8 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_an_engine_says_what_its_keys_and_values_depend_on(tiny_engine: Engine) -> None:
     origin = tiny_engine.session_origin
     assert origin.model_name == tiny_engine.name
-    named = {"sureact", "torch", "cpu", "cpu_ops", "device", "quantization", "dtype", "determinism"}
+    named = {"sureact", "torch", "cpu", "cpu_ops", "device"}
+    named |= {"quantization", "dtype", "kv_cache_dtype", "determinism"}
     assert origin.kv_settings.keys() == named
     assert origin.kv_settings["dtype"] == "float32"
 

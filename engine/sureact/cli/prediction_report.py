@@ -14,7 +14,7 @@ def prediction_lines(sizes: ModelSizes, bandwidth: Bandwidth, found: list[Predic
     """Return the report: what the model is, a row per form, and what the figures rest on."""
     lines = [
         f"{sizes.name}: {'on this disk' if sizes.is_on_disk else f'not on this disk; `sureact pull {sizes.name}`'}",
-        f"Keys and values: {found[0].kv_bytes_per_1000_tokens / 1e6:,.1f} MB per 1,000 tokens of context",
+        _cache_line(found[0]),
         f"Memory: {_gb(found[0].free_bytes)} free, {bandwidth.memory:,.1f} GB/s measured",
         "",
         table_text([("form", "weights", "in all *", "fits", "read per token", "tokens/s **"), *map(_row, found)]),
@@ -31,6 +31,12 @@ def prediction_lines(sizes: ModelSizes, bandwidth: Bandwidth, found: list[Predic
             f"copies them for every token at {bandwidth.host_to_device:,.1f} GB/s."
         )
     return lines
+
+
+def _cache_line(form: Prediction) -> str:
+    line = f"Keys and values: {form.kv_bytes_per_1000_tokens / 1e6:,.1f} MB per 1,000 tokens of context"
+    in_float8 = form.kv_bytes_per_1000_tokens_in_float8
+    return line if in_float8 is None else f"{line}, {in_float8 / 1e6:,.1f} MB with kv_cache_dtype=float8_e4m3"
 
 
 def _row(form: Prediction) -> tuple[str, ...]:

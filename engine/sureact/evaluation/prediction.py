@@ -32,7 +32,7 @@ REACHED_SHARE_IN_TORCH: dict[Quantization, float] = {"none": 0.25, "int8": 0.33,
 PREDICTED_CONTEXT_LEN = 1000
 """Tokens of context that the predicted speed reads the keys and values of."""
 
-_BITS_PER_WEIGHT: dict[Quantization, int] = {"none": 16, "int8": 8, "int4": 5}
+_BITS_PER_WEIGHT: dict[Quantization, int] = {"none": 16, "int8": 8, "int4": 5, "fp8": 8}
 _COPIED_BYTES, _COPIES = 1 << 28, 4
 _KV_BYTES = 2
 """Of a number in the cache, which is bfloat16."""
@@ -86,6 +86,8 @@ class Prediction:
     dtype: Dtype
     weight_bytes: int
     kv_bytes_per_1000_tokens: int
+    kv_bytes_per_1000_tokens_in_float8: int | None
+    """The same with `kv_cache_dtype="float8_e4m3"`; None where the model does not offer it."""
     total_bytes: int
     """Weights, keys and values of one context of full length, and the program itself."""
     free_bytes: int
@@ -153,6 +155,7 @@ def predict(
         dtype="bfloat16",
         weight_bytes=weight_bytes,
         kv_bytes_per_1000_tokens=1000 * sizes.kv_bytes_per_token,
+        kv_bytes_per_1000_tokens_in_float8=None if sizes.slow_reason else 1000 * sizes.kv_bytes_per_token // _KV_BYTES,
         total_bytes=total_bytes,
         free_bytes=free_bytes,
         fits=not missing_bytes,

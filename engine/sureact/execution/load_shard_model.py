@@ -15,7 +15,7 @@ from sureact.distributed.shard import Shard
 from sureact.distributed.worker_processes import WorkerProcesses
 from sureact.errors import ConfigError, WorkerLostError
 from sureact.execution.memory import CacheSize, KVShape, cache_size
-from sureact.execution.settings import resolve_dtype, resolve_quantization
+from sureact.execution.settings import resolve_dtype, resolve_kv_cache_dtype, resolve_quantization
 from sureact.execution.sharded_model import ShardedModel
 from sureact.execution.sharded_runner import ShardedRunner
 from sureact.kv_cache.storage import KVStorage
@@ -37,7 +37,6 @@ class ModelPart:
     config: ModelConfig
     """Sizes of the part."""
     tensors: dict[str, torch.Tensor | LinearWeight]
-    dtype: torch.dtype
     device: torch.device
     cache_size: CacheSize
     """What fits here."""
@@ -51,7 +50,7 @@ class ModelPart:
             num_kv_heads=self.config.num_kv_heads,
             block_size=BLOCK_SIZE,
             head_dim=self.config.head_dim,
-            dtype=self.dtype,
+            dtype=self.cache_size.dtype,
             device=self.device,
         )
         model = build_model(self.config, self.tensors, max_model_len)
@@ -76,9 +75,9 @@ def load_part(folder: Path, config: EngineConfig, shard: Shard, device: torch.de
         head_dim=part.head_dim,
         max_position_embeddings=part.max_position_embeddings,
     )
-    size = cache_size(config, dtype, device, shape)
+    size = cache_size(config, resolve_kv_cache_dtype(config.kv_cache_dtype, dtype), device, shape)
     is_strict = config.determinism == "strict"
-    return ModelPart(config=part, tensors=tensors, dtype=dtype, device=device, cache_size=size, is_strict=is_strict)
+    return ModelPart(config=part, tensors=tensors, device=device, cache_size=size, is_strict=is_strict)
 
 
 def start_sharded(

@@ -21,9 +21,12 @@ from sureact.execution.memory import GIGABYTE, CacheSize, KVShape, cache_size, f
 from sureact.execution.model_runner import ModelRunner, PagedModelRunner
 from sureact.execution.settings import (
     default_num_threads,
+    device_notices,
     dtype_name,
+    kv_cache_dtype_name,
     resolve_device,
     resolve_dtype,
+    resolve_kv_cache_dtype,
     resolve_quantization,
 )
 from sureact.execution.transformers_runner import TransformersRunner, foreign_kv_shape
@@ -98,6 +101,8 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
         hand_over_interpreter_quickly()
     penalty = _repetition_penalty(folder)
     notices = parts.notices
+    if parts.has_paged_cache:
+        notices += device_notices(device, config.determinism, parts.cache_size.dtype)
     if penalty != 1:
         notices += (f"The checkpoint asks for repetition_penalty={penalty}; it applies unless a request sets its own.",)
     resolved = ResolvedConfig(
@@ -105,6 +110,7 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
         architecture=parts.architecture,
         quantization=parts.quantization,
         dtype=parts.dtype,
+        kv_cache_dtype=kv_cache_dtype_name(parts.cache_size.dtype),
         device=str(device),
         determinism=config.determinism,
         max_model_len=parts.cache_size.max_model_len,
@@ -218,7 +224,7 @@ def _paged_runner(
         head_dim=model_config.head_dim,
         max_position_embeddings=model_config.max_position_embeddings,
     )
-    size = cache_size(config, dtype, device, shape)
+    size = cache_size(config, resolve_kv_cache_dtype(config.kv_cache_dtype, dtype), device, shape)
     model = build_model(model_config, tensors, size.max_model_len)
     uses_graphs = config.cuda_graphs and decodes_by_graphs(device)
     storage = KVStorage(
@@ -228,7 +234,7 @@ def _paged_runner(
         num_kv_heads=model_config.num_kv_heads,
         block_size=BLOCK_SIZE,
         head_dim=model_config.head_dim,
-        dtype=dtype,
+        dtype=size.dtype,
         device=device,
     )
     runner = PagedModelRunner(model, storage, block_size=BLOCK_SIZE, is_strict=config.determinism == "strict")
@@ -244,7 +250,7 @@ def _load_foreign(folder: Path, config: EngineConfig, device: torch.device, reas
             f"tensor_parallel_size is {config.tensor_parallel_size}, which our own models offer; this one runs in "
             f"transformers: {reason} Use tensor_parallel_size=1."
         )
-    if config.quantization in ("int8", "int4"):
+    if config.quantization not in ("auto", "none"):
         raise ConfigError(
             f"quantization is {config.quantization!r}, which our own models offer; this one runs in transformers: "
             f"{reason} Use quantization='none'."

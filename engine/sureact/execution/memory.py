@@ -35,6 +35,7 @@ class CacheSize:
     num_blocks: int
     num_bytes: int
     max_model_len: int
+    dtype: torch.dtype
 
 
 def free_bytes(device: torch.device) -> int:
@@ -59,10 +60,22 @@ def weight_bytes(folder: Path, quantization: Quantization, dtype: torch.dtype) -
 def cache_size(config: EngineConfig, dtype: torch.dtype, device: torch.device, shape: KVShape) -> CacheSize:
     """Size the cache after the weights are loaded.
 
+    Args:
+        config: settings.
+        dtype: of the cache.
+        device: where the cache lies.
+        shape: of the model.
+
     Raises:
-        ConfigError: `max_model_len` is longer than the model's own, or does not fit into `kv_cache_gb`.
+        ConfigError: `max_model_len` is longer than the model's own, or does not fit into `kv_cache_gb`; or `dtype` is
+            not the one that was asked for, because this model has no other.
         OutOfMemoryError: not even one block fits.
     """
+    if config.kv_cache_dtype == "float8_e4m3" and dtype != torch.float8_e4m3fn:
+        raise ConfigError(
+            "kv_cache_dtype is 'float8_e4m3'; a model that runs in transformers keeps keys and values in "
+            f"{str(dtype).removeprefix('torch.')}. Use kv_cache_dtype='auto'."
+        )
     block_bytes = KVStorage.bytes_per_block(
         num_layers=shape.num_layers,
         num_kv_heads=shape.num_kv_heads,
@@ -96,4 +109,4 @@ def cache_size(config: EngineConfig, dtype: torch.dtype, device: torch.device, s
             f"max_model_len={config.max_model_len:,} needs {blocks_per_context * block_bytes / GIGABYTE:.2f} GB of KV "
             f"cache; {budget / GIGABYTE:.2f} GB are given. Lower max_model_len or raise kv_cache_gb."
         )
-    return CacheSize(num_blocks, num_blocks * block_bytes, min(wanted_len, num_blocks * BLOCK_SIZE))
+    return CacheSize(num_blocks, num_blocks * block_bytes, min(wanted_len, num_blocks * BLOCK_SIZE), dtype)

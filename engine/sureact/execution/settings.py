@@ -6,8 +6,10 @@ from typing import Literal
 import psutil
 import torch
 
-from sureact.config import Dtype, Quantization
+from sureact.config import Determinism, Dtype, KVCacheDtype, Quantization
 from sureact.errors import ConfigError
+from sureact_kernels.dispatch import reason_without_triton
+from sureact_kernels.errors import KernelInputError
 
 
 def resolve_device(name: str) -> torch.device:
@@ -71,6 +73,38 @@ def resolve_dtype(asked: Dtype | Literal["auto"], quantization: Quantization) ->
             "quantized are bfloat16. Use dtype='bfloat16', or quantization='none'."
         )
     return _DTYPES[asked]
+
+
+def resolve_kv_cache_dtype(asked: Literal["auto", "float8_e4m3"], dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of cached keys and values of a model in `dtype`."""
+    return torch.float8_e4m3fn if asked == "float8_e4m3" else dtype
+
+
+def kv_cache_dtype_name(dtype: torch.dtype) -> KVCacheDtype:
+    """Return the name of the cache's dtype as settings spell it."""
+    return "float8_e4m3" if dtype == torch.float8_e4m3fn else dtype_name(dtype)
+
+
+def device_notices(device: torch.device, determinism: Determinism, kv_cache_dtype: torch.dtype) -> tuple[str, ...]:
+    """Say what is slower or less certain than it could be, given where our own models run and what they keep.
+
+    Raises:
+        ConfigError: SUREACT_KERNELS has no meaning.
+    """
+    if device.type == "cpu":
+        if kv_cache_dtype != torch.float8_e4m3fn:
+            return ()
+        return ("kv_cache_dtype='float8_e4m3' saves memory here but not time: on a CPU, attention then runs in torch.",)
+    try:
+        reason = reason_without_triton()
+    except KernelInputError as error:
+        raise ConfigError(str(error)) from error
+    if reason is None or determinism == "fast":
+        return ()
+    return (
+        f"Products on {device} run in torch. {reason} Whether a row's last bits depend there on the number of rows was "
+        "not tested, so determinism='strict' is not certain.",
+    )
 
 
 def default_num_threads() -> int:

@@ -16,6 +16,7 @@ import torch
 
 from sureact.errors import ConfigError
 from sureact.weights.checkpoint import Checkpoint
+from sureact.weights.load_weights import takes_packed
 from sureact.weights.parameter_names import map_parameters
 from sureact.weights.quantization import can_quantize_int8, quantize_int8
 from sureact_kernels.int8_product import pack_int8
@@ -90,7 +91,7 @@ def load_shard(
     """
     checkpoint = Checkpoint(folder)
     sources = map_parameters(config, checkpoint)
-    activation_dtype = dtype if quantization == "none" else torch.float32
+    activation_dtype = torch.float32 if quantization != "none" and takes_packed(device) else dtype
     weights: dict[str, torch.Tensor | LinearWeight] = {}
     for name, source in sources.items():
         if name == "lm_head" and config.tie_word_embeddings and quantization == "none":

@@ -29,6 +29,7 @@ def test_every_setting_has_an_option() -> None:
     config = engine_config(
         parse("--quantization", "int4", "--determinism", "fast", "--max-model-len", "512", "--kv-cache-gb", "0.5")
     )
+    assert engine_config(parse("--kv-cache-dtype", "float8_e4m3")).kv_cache_dtype == "float8_e4m3"
     assert (config.quantization, config.determinism, config.max_model_len, config.kv_cache_gb) == (
         "int4",
         "fast",

@@ -24,7 +24,7 @@ def report(sizes: ModelSizes, free_bytes: int, *, is_gpu: bool = False) -> str:
 def test_the_report_tells_where_the_model_is_and_what_it_takes() -> None:
     said = report(SIZES, 10**11)
     assert said.startswith("a-model: not on this disk; `sureact pull a-model`\n")
-    assert "10.0 MB per 1,000 tokens" in said
+    assert "10.0 MB per 1,000 tokens of context, 5.0 MB with kv_cache_dtype=float8_e4m3\n" in said
     assert "2.00 GB" in said
     assert report(replace(SIZES, is_on_disk=True), 10**11).startswith("a-model: on this disk\n")
 
@@ -41,4 +41,6 @@ def test_a_gpu_that_is_too_small_comes_with_the_cost() -> None:
 
 
 def test_the_slow_path_comes_with_its_reason() -> None:
-    assert "it runs in transformers. No module." in report(replace(SIZES, slow_reason="No module."), 10**11)
+    said = report(replace(SIZES, slow_reason="No module."), 10**11)
+    assert "it runs in transformers. No module." in said
+    assert "kv_cache_dtype" not in said

@@ -44,6 +44,7 @@ def test_memory_is_weights_one_context_and_the_program() -> None:
     found = predict(SIZES, "int8", bandwidth=Bandwidth(memory=20), free_bytes=PLENTY, is_gpu=False)
     assert found.weight_bytes == 10**9 + 2 * 10**8
     assert found.kv_bytes_per_1000_tokens == 10**7
+    assert found.kv_bytes_per_1000_tokens_in_float8 == 5 * 10**6
     assert found.total_bytes == found.weight_bytes + 32_000 * 10_000 + PROGRAM_BYTES
     assert found.fits
 
@@ -99,6 +100,9 @@ def test_files_tell_what_an_engine_then_takes(tiny_folder: Path) -> None:
         config = engine.config
     assert 2 * sizes.visited_parameters == config.weight_bytes_per_token
     assert sizes.kv_bytes_per_token == config.kv_cache_bytes // (config.num_kv_blocks * 128)
+    with Engine(str(tiny_folder), kv_cache_dtype="float8_e4m3", kv_cache_gb=0.01) as engine:
+        config = engine.config
+    assert sizes.kv_bytes_per_token == 2 * config.kv_cache_bytes // (config.num_kv_blocks * 128)
     assert sizes.context_len == 1024
 
 
@@ -138,3 +142,4 @@ def test_every_form_is_predicted_with_what_this_machine_was_measured_to_deliver(
     assert [form.quantization for form in found] == ["int8", "int4", "none"]
     _, slow = predictions(replace(SIZES, slow_reason="of another family"))
     assert [form.quantization for form in slow] == ["none"]
+    assert slow[0].kv_bytes_per_1000_tokens_in_float8 is None

@@ -4,6 +4,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -208,6 +209,29 @@ def test_keys_and_values_made_with_other_settings_are_computed_again(
         caplog.clear()
         session.load(saved)
         assert caplog.text == ""
+
+
+def test_keys_and_values_in_float8_go_into_a_file_and_back_and_into_no_other_cache(
+    tiny_engine: Engine, tiny_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: Any = {"quantization": "none", "dtype": "float32", "kv_cache_gb": 0.0079}
+    with Engine(str(tiny_folder), kv_cache_dtype="float8_e4m3", **options) as engine:
+        with engine.session() as session:
+            session.append("ab" * 100)
+            session.generate(FREE)
+            num_cached = session.num_cached_tokens
+            session.save(tmp_path / "session", with_kv=True)
+            expected = session.generate(FREE)
+        engine._cache.clear_prefix_cache()  # pyright: ignore[reportPrivateUsage]
+        with engine.session() as again:
+            assert again.load(tmp_path / "session") == num_cached
+            with again.fork() as other:  # a copy of the begun block
+                assert other.generate(FREE).token_ids == expected.token_ids
+            assert again.generate(FREE).token_ids == expected.token_ids
+            assert {tensor.dtype for pair in read(engine, again) for tensor in pair} == {torch.float8_e4m3fn}
+    with tiny_engine.session() as session:
+        assert session.load(tmp_path / "session") == 0
+        assert "kv_cache_dtype was float8_e4m3, is float32" in caplog.text
 
 
 def test_a_session_of_another_model_is_refused(make_checkpoint: Callable[..., Path], saved: Path) -> None:

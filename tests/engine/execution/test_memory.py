@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -6,21 +7,32 @@ from safetensors.torch import save_file
 
 from sureact.config import EngineConfig
 from sureact.errors import ConfigError, OutOfMemoryError
-from sureact.execution.memory import KVShape, cache_size, free_bytes, weight_bytes
+from sureact.execution.memory import CacheSize, KVShape, cache_size, free_bytes, weight_bytes
 
 CPU = torch.device("cpu")
 SHAPE = KVShape(num_layers=2, num_kv_heads=2, head_dim=16, max_position_embeddings=1000)
 BLOCK_BYTES = 2 * 2 * 2 * 16 * 128 * 4
 
 
-def size(**options: float):
-    return cache_size(EngineConfig(model="m", **options), torch.float32, CPU, SHAPE)  # pyright: ignore
+def size(dtype: torch.dtype = torch.float32, **options: Any) -> CacheSize:
+    return cache_size(EngineConfig(model="m", **options), dtype, CPU, SHAPE)
 
 
 def test_the_budget_is_cut_into_blocks_and_bounds_the_context() -> None:
     found = size(kv_cache_gb=3.5 * BLOCK_BYTES / 1e9)
     assert (found.num_blocks, found.max_model_len) == (3, 3 * 128)
     assert found.num_bytes == 3 * BLOCK_BYTES
+
+
+def test_float8_holds_four_times_the_tokens_of_float32() -> None:
+    options = {"kv_cache_gb": 2 * BLOCK_BYTES / 1e9, "kv_cache_dtype": "float8_e4m3"}
+    found = size(torch.float8_e4m3fn, **options)
+    assert (found.num_blocks, found.num_bytes, found.dtype) == (8, 2 * BLOCK_BYTES, torch.float8_e4m3fn)
+
+
+def test_float8_where_the_model_has_none_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"kv_cache_dtype is 'float8_e4m3'.*in float32"):
+        size(kv_cache_dtype="float8_e4m3")
 
 
 def test_without_a_budget_sixteen_full_contexts_fit_where_memory_allows() -> None:
