@@ -279,6 +279,13 @@ def test_int8_matrices_are_cut_too(folder: Path) -> None:
         assert ids(two.generate(PROMPTS[:3], GREEDY)) == ids(alone)
 
 
+def test_a_cache_in_float8_is_cut_too(folder: Path) -> None:
+    with open_engine(folder, tensor_parallel_size=2, kv_cache_dtype="float8_e4m3") as two:
+        assert two.config.kv_cache_dtype == "float8_e4m3"
+        alone = [two.generate(prompt, GREEDY) for prompt in PROMPTS[:3]]
+        assert ids(two.generate(PROMPTS[:3], GREEDY)) == ids(alone)
+
+
 def test_closing_ends_the_processes(folder: Path) -> None:
     engine = open_engine(folder, tensor_parallel_size=2)
     process_ids = process_ids_of(engine)
