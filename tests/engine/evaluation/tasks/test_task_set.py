@@ -1,0 +1,93 @@
+"""The task set is whole: 60 tasks whose references reach their answers with the real tools."""
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from sureact.agent.react import ReAct
+from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.tool_call import run_tool
+from sureact.evaluation.tasks.task_set import CATEGORIES, Judge, Task, all_tasks
+from sureact.evaluation.tasks.tools import task_tools, tools_named
+
+TASKS = pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.id)
+
+
+def observations(task: Task) -> list[str]:
+    results = [run_tool(task_tools()[call.tool], dict(call.args)) for call in task.reference]
+    assert [result.observation for result in results if result.is_error] == []
+    return [result.observation for result in results]
+
+
+def answer_in(observation: str, judge: Judge) -> object:
+    if judge.kind == "number":
+        return float(re.findall(r"-?\d+(?:\.\d+)?", observation)[0])
+    return observation.strip('[]"')
+
+
+def test_there_are_sixty_tasks_twelve_of_a_category() -> None:
+    assert Counter(task.category for task in all_tasks()) == dict.fromkeys(CATEGORIES, 12)
+    assert len({task.id for task in all_tasks()}) == len({task.question for task in all_tasks()}) == 60
+
+
+# In these the last calls look days up, and which day is the answer follows from what they say.
+@pytest.mark.parametrize(
+    "task", [task for task in all_tasks() if task.id not in ("calendar-10", "search-10")], ids=lambda task: task.id
+)
+def test_the_reference_ends_at_the_answer(task: Task) -> None:
+    assert task.judge.is_right(answer_in(observations(task)[-1], task.judge))
+
+
+@pytest.mark.parametrize("task_id", ["calendar-10", "search-10"])
+def test_the_reference_says_which_day_is_meant(task_id: str) -> None:
+    (task,) = (task for task in all_tasks() if task.id == task_id)
+    weekdays = observations(task)[-2:]
+    assert weekdays == {"calendar-10": ["Wednesday", "Thursday"], "search-10": ["Saturday", "Saturday"]}[task_id]
+    assert task.reference[-1].args["day"] == task.judge.value
+
+
+@TASKS
+def test_a_task_takes_two_to_five_calls_of_its_tools_and_offers_others(task: Task) -> None:
+    used = {call.tool for call in task.reference}
+    assert 2 <= len(task.reference) <= 5
+    assert used < set(task.tools)
+    assert len(task.tools) >= len(used) + 4
+
+
+@TASKS
+def test_a_question_does_not_hold_its_answer(task: Task) -> None:
+    assert str(task.judge.value) not in re.findall(r"[\w.-]+", task.question)
+
+
+@TASKS
+def test_a_loop_that_makes_the_calls_of_the_reference_is_right(task: Task) -> None:
+    said: list[str | BaseException] = []
+    for call in task.reference:
+        said += ["Next.\n", f"Action: {call.tool}\nArguments: {json.dumps(in_schema_order(call.tool, call.args))}\n"]
+    said += ["Done.\n", "Action: finish\nArguments: {}\n"]
+    said.append(json.dumps({"reasoning": "r", "answer": task.judge.value}))
+    agent = ReAct(task.signature, tools_named(task.tools), lm=ScriptedModel(said), prompt_format="fields")
+    prediction = agent(question=task.question)
+    assert task.judge.is_right(prediction.answer)
+    assert [step.tool_name for step in prediction.trajectory.steps if step.is_error] == []
+
+
+def in_schema_order(tool: str, args: Any) -> dict[str, Any]:
+    return {name: args[name] for name in task_tools()[tool].args if name in args}
+
+
+@pytest.mark.parametrize(
+    ("judge", "right", "wrong"),
+    [
+        (Judge(kind="number", value=4.2, tolerance=0.05), [4.2, 4.25, 4.15, "4.2"], [4.26, "four", None, [4.2]]),
+        (Judge(kind="number", value=1, tolerance=0.01), [1, 1.0], [True, 2]),
+        (Judge(kind="text", value="Ivo Kettering"), ["ivo kettering", " Ivo Kettering."], ["Ivo", 3, None]),
+        (Judge(kind="date", value="2025-07-03"), ["2025-07-03"], ["2025-7-3", "3 July 2025"]),
+    ],
+)
+def test_answers_are_judged_by_their_kind(judge: Judge, right: list[object], wrong: list[object]) -> None:
+    assert [answer for answer in right if not judge.is_right(answer)] == []
+    assert [answer for answer in wrong if judge.is_right(answer)] == []
