@@ -125,7 +125,7 @@ class AgentRun:
             # Cut short by its budget, or empty: written again whole, so that the newline joins the token before it.
             self._session.truncate(start)
             self._append(self._format.thought_start + plain_text(closed))
-        return Thought(output.text.strip(), output)
+        return Thought(closed.strip(), output)
 
     def decide_call(self, step_index: int) -> Call | None:
         """Decode tool name and arguments under the grammar; None when `TokenLimits.call` ended them early.
@@ -149,7 +149,7 @@ class AgentRun:
 
     def observe(self, step: Step) -> None:
         """Append the observation and keep the step."""
-        self._append(self._format.observation(step.observation))
+        self._append(self._format.observation_of(step))
         self.trajectory.append(step)
         self.usage.tool_s += step.tool_s
 

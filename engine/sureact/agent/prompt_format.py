@@ -69,6 +69,10 @@ class PromptFormat(ABC):
     def observation(self, text: str) -> PromptText:
         """Return what follows a call: the observation, and what surrounds it."""
 
+    def observation_of(self, step: Step) -> PromptText:
+        """Return what follows the call of a finished step; a format may write nothing after the last one."""
+        return self.observation(step.observation)
+
     @abstractmethod
     def call(self, tool_name: str, args_json: str) -> PromptText:
         """Return a call as the model would have written it."""
@@ -94,7 +98,7 @@ class PromptFormat(ABC):
         thought = plain_text(self.closed_thought(self.thought_prefix + step.thought))
         # A lone surrogate can only have come from an escape, so it is one again.
         args_json = json.dumps(step.tool_args, ensure_ascii=False).encode(errors="backslashreplace").decode()
-        return self.thought_start + thought + self.call(step.tool_name, args_json) + self.observation(step.observation)
+        return self.thought_start + thought + self.call(step.tool_name, args_json) + self.observation_of(step)
 
     thought_prefix: ClassVar[str] = ""
     """What the model itself writes between `thought_start` and a thought."""

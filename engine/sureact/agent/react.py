@@ -63,7 +63,7 @@ class ReAct:
             tools: functions or `Tool` objects; may be none.
             lm: the model, such as an `Engine`; None for the default model, see `default_model`.
             max_iters: most steps, at least 1; then the outputs are given from what is known.
-            prompt_format: `"fields"`, `"qwen_tool_call"`, or None for the model's default.
+            prompt_format: `"fields"`, `"qwen_tool_call"`, `"qwen_react"`, or None for the model's default.
             on_repeat: what a call with the tool and arguments of an earlier one does: `"remind"` shows the earlier
                 observation again and says so, `"run"` runs the tool. Tools with `repeatable` always run.
             limits: most tokens per part of a run.

@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--trace", type=Path, metavar="FILE", help="file that the run is appended to (default: a new one in the store)"
     )
     parser.add_argument(
-        "--format", metavar="F", help="prompt format: fields or qwen_tool_call (default: the model's best)"
+        "--format", metavar="F", help="prompt format: fields, qwen_tool_call or qwen_react (default: the model's best)"
     )
     parser.add_argument(
         "--on-repeat",

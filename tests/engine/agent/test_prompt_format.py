@@ -15,6 +15,7 @@ CALLS = {
         "Done.<tool_call>",
         '<tool_call>\n{"name": "finish", "arguments": {}}\n</tool_call>',
     ],
+    "qwen_react": [" I look.\n", "Action: look\nAction Input: {}\n", " Done.\n", "Final Answer:\n"],
 }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from sureact.agent.formats.fields import FieldsFormat
+from sureact.agent.formats.qwen_react import QwenReactFormat
 from sureact.agent.formats.qwen_tool_call import QwenToolCallFormat
 from sureact.agent.prompt_format import PromptFormat
 from sureact.errors import ConfigError
 
 FORMATS: dict[str, type[PromptFormat]] = {
-    prompt_format.name: prompt_format for prompt_format in (FieldsFormat, QwenToolCallFormat)
+    prompt_format.name: prompt_format for prompt_format in (FieldsFormat, QwenToolCallFormat, QwenReactFormat)
 }
 
 

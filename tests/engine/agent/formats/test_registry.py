@@ -6,7 +6,7 @@ from sureact.errors import ConfigError
 
 
 def test_every_format_is_found_by_its_name():
-    assert set(FORMATS) == {"fields", "qwen_tool_call"}
+    assert set(FORMATS) == {"fields", "qwen_tool_call", "qwen_react"}
     assert all(format_named(name).name == name for name in FORMATS)
 
 
