@@ -245,8 +245,9 @@ def test_text_that_utf8_cannot_spell_is_refused(tiny_engine: Engine) -> None:
 def test_what_a_failed_request_left_in_the_cache_does_not_reach_the_next(tiny_folder: Path) -> None:
     with Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.0002) as engine:
         expected = engine.generate("abc", FREE).token_ids
-        layers = engine._loop._runner._storage.layers  # pyright: ignore
-        for keys, values in layers:
+        runner = engine._loop._runner  # pyright: ignore[reportPrivateUsage]
+        assert isinstance(runner, PagedModelRunner)
+        for keys, values in runner.storage.layers:
             keys[:, 64:] = float("nan")
             values[:, 64:] = float("nan")
         with pytest.raises(ValueError, match="NaN"):

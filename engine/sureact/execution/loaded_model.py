@@ -57,6 +57,10 @@ DEFAULT_DRAFT_LEN = 3
 """Tokens that the CPU products compute at nearly the price of one."""
 
 PREFILL_CHUNK_LENS: dict[Determinism, int] = {"strict": 256, "fast": 1024}
+"""On a CPU, measured: strict products do not gain from more rows."""
+
+GPU_PREFILL_CHUNK_LEN = 2048
+"""Rows enough that a pass is bound by arithmetic and not by its launches; not measured yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
         num_kv_blocks=parts.cache_size.num_blocks,
         kv_cache_bytes=parts.cache_size.num_bytes,
         max_running_requests=config.max_running_requests,
-        prefill_chunk_len=config.prefill_chunk_len or PREFILL_CHUNK_LENS[config.determinism],
+        prefill_chunk_len=config.prefill_chunk_len or _prefill_chunk_len(config.determinism, device),
         num_threads=num_threads,
         max_rollbacks=config.max_rollbacks,
         max_draft_len=_max_draft_len(config, parts),
@@ -129,6 +133,10 @@ def load_model(config: EngineConfig, progress: Callable[[str], None] | None = No
     )
     cache = PagedCache(parts.cache_size.num_blocks, BLOCK_SIZE, has_prefix_cache=resolved.prefix_cache)
     return LoadedModel(resolved, folder, parts.tokenizer, parts.runner, cache, penalty)
+
+
+def _prefill_chunk_len(determinism: Determinism, device: torch.device) -> int:
+    return PREFILL_CHUNK_LENS[determinism] if device.type == "cpu" else GPU_PREFILL_CHUNK_LEN
 
 
 def _prepare_cpu_ops(progress: Callable[[str], None] | None) -> None:
