@@ -66,6 +66,8 @@ class StepOutput:
     value: object = None
     """What a constrained text stands for (a parsed JSON value, an object of the type asked for), judged once more; None
     without a constraint, in a stream, and where the text is not complete."""
+    forced_indices: tuple[int, ...] = ()
+    """Positions in `token_ids` of the tokens that the constraint left no choice about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

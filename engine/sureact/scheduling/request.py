@@ -100,6 +100,7 @@ class Request:
     """The random numbers of this request alone, fixed by its seed whoever runs beside it."""
     _text: GeneratedText = field(init=False)
     _logprobs: list[StepLogprobs] = field(init=False, default_factory=list[StepLogprobs])
+    _forced_indices: list[int] = field(init=False, default_factory=list[int])
     _num_shown: int = field(init=False, default=0)
     """Generated ids that were handed out."""
     deliver: Callable[["StreamDelta | BaseException"], None] = field(init=False)
@@ -211,6 +212,8 @@ class Request:
         self.constraint.rollback(1)
         self.refusals.rollbacks += 1
         self._text.take_back()
+        if self._forced_indices[-1:] == [len(self.generated_ids)]:
+            self._forced_indices.pop()
         if self._logprobs:
             self._logprobs.pop()
         del self.sequence.token_ids[-1]
@@ -277,6 +280,7 @@ class Request:
                 if not self.params.is_greedy:
                     self.draws.random()  # the draw that would have picked it, so that later ones stay the same
                 self.guesses.forced += 1
+                self._forced_indices.append(len(self.generated_ids))
                 self._accept(token_id)
             if not forced:
                 return
@@ -343,4 +347,5 @@ class Request:
             ),
             timings=StepTimings(prefill_s=self.seconds.prefill, decode_s=self.seconds.decode, mask_s=self.seconds.mask),
             logprobs=tuple(self._logprobs) if self.params.logprobs is not None else None,
+            forced_indices=tuple(index for index in self._forced_indices if index < len(finished.kept_ids)),
         )

@@ -1,11 +1,12 @@
 """A request ends at a stop, an end-of-sequence token, the end of its constraint, its budget, an abort or an error."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from sureact.constraints.constraint import Constraint
+from sureact.drafts.drafter import Drafter
 from sureact.errors import ConstraintStateError
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.outputs import StepLogprobs, StepOutput, TokenLogprob
@@ -161,3 +162,14 @@ def test_an_aborted_stream_gives_each_token_once() -> None:
     request.abort()
     request.retire()
     assert sum((delta.token_ids for delta in request.deltas()), ()) == (1, 0)
+
+
+def test_the_tokens_that_the_constraint_forced_are_marked(finite_constraint: FiniteConstraintMaker) -> None:
+    request = constrained(finite_constraint({b"abcb", b"abb"}, forces_text=True))
+    request.drafter = cast(Drafter, object())
+    request.begin()
+    accept(request, 2)
+    request.retire()
+    *_, last = request.deltas()
+    assert last.output is not None
+    assert (last.output.text, last.output.forced_indices) == ("abcb", (0, 1, 3))
