@@ -23,6 +23,7 @@ SureactError
 ├── ToolError                base of all that concerns tools
 │   ├── ToolDefinitionError      a tool cannot be described (name, annotations, file)
 │   └── ToolExecutionError       a tool raised; agents turn it into an observation
+│       └── ToolTimeoutError         a tool gave no result within its `timeout_s`
 ├── TraceError               a trace file cannot be read or written
 └── InternalError            a promise of sureact was broken: please report it
 
@@ -131,6 +132,10 @@ class ToolDefinitionError(ToolError, ValueError):
 
 class ToolExecutionError(ToolError, RuntimeError):
     """A tool raised, or its arguments were refused."""
+
+
+class ToolTimeoutError(ToolExecutionError, TimeoutError):
+    """A tool gave no result within its `timeout_s`."""
 
 
 class TraceError(SureactError, OSError):

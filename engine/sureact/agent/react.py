@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from sureact.agent.agent_run import AgentRun, Call, Thought, TokenLimits
+from sureact.agent.approval import Approve
 from sureact.agent.batch_run import BatchRun, check_num_threads
 from sureact.agent.default_model import default_model
 from sureact.agent.events import (
@@ -25,8 +26,9 @@ from sureact.agent.observation import cut_to_tokens, error_text, repeat_text
 from sureact.agent.prediction import Prediction, TerminationReason
 from sureact.agent.run_trace import RunTrace
 from sureact.agent.signature import Signature
-from sureact.agent.tool import FINISH, Tool, tools_by_name
-from sureact.agent.tool_call import ToolResult, run_tool
+from sureact.agent.tool import FINISH, Tool, ToolLike, tools_by_name
+from sureact.agent.tool_call import ToolResult
+from sureact.agent.tool_run import ToolRun, check_run_options
 from sureact.agent.trajectory import Step, Trajectory
 from sureact.errors import ConfigError, PromptTooLongError
 
@@ -46,7 +48,7 @@ class ReAct:
     def __init__(
         self,
         signature: str | Signature | type[Signature],
-        tools: Iterable[Tool | Callable[..., object]],
+        tools: Iterable[ToolLike],
         *,
         lm: LanguageModel | None = None,
         max_iters: int = 20,
@@ -55,12 +57,15 @@ class ReAct:
         limits: TokenLimits | None = None,
         on_event: OnEvent | None = None,
         trace: str | Path | None = None,
+        approve: Approve | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Prepare prompts and constraints.
 
         Args:
             signature: what goes in and what comes out.
-            tools: functions or `Tool` objects; may be none.
+            tools: functions, `Tool` objects, tools of dspy or LangChain, or classes whose methods are tools; may be
+                none.
             lm: the model, such as an `Engine`; None for the default model, see `default_model`.
             max_iters: most steps, at least 1; then the outputs are given from what is known.
             prompt_format: `"fields"`, `"qwen_tool_call"`, `"qwen_react"`, or None for the model's default.
@@ -69,6 +74,8 @@ class ReAct:
             limits: most tokens per part of a run.
             on_event: called with each event, on the thread that called the agent.
             trace: file that each run is appended to, part by part.
+            approve: decides on each call before it runs, `finish` excepted; see `sureact.agent.approval`.
+            dry_run: run no tool; the observations say so.
 
         Raises:
             SignatureError: the signature cannot be read.
@@ -79,6 +86,7 @@ class ReAct:
         """
         if on_repeat not in get_args(OnRepeat):
             raise ConfigError(f"on_repeat is {on_repeat!r}; it must be one of {get_args(OnRepeat)}.")
+        check_run_options(approve, dry_run)
         self.signature = Signature.of(signature)
         self.tools = tools_by_name(tools)
         self.tools[FINISH] = _finish_tool(self.signature)
@@ -87,6 +95,8 @@ class ReAct:
         self.limits = limits or TokenLimits()
         self.on_event = on_event
         self.trace = trace
+        self.approve = approve
+        self.dry_run = dry_run
         self._extraction = OutputExtraction(self.signature, with_reasoning=True, budget_option="TokenLimits.outputs")
         named_format = format_named(prompt_format) if prompt_format else None
         # Last, because it may take seconds: whatever can be refused is refused before.
@@ -189,13 +199,14 @@ class ReAct:
     ) -> Prediction:
         """Run the agent; tell `watch` of the run before it generates."""
         values = self.signature.check_inputs(inputs)
-        with RunTrace(self.trace) as trace:
+        tool_run = ToolRun(self.tools, approve=self.approve, dry_run=self.dry_run)
+        with RunTrace(self.trace) as trace, tool_run:
             trace.header(self.lm.name, self.prompt_format.name, self.tools, values)
             run = AgentRun(self.lm, self.prompt_format, values, self.limits, lambda event: self._tell(event, trace))
             try:
                 watch(run)
                 self._tell(RunStarted(values, tuple(self.tools), max_iters), trace)
-                reason = self._take_steps(run, max_iters, trace)
+                reason = self._take_steps(run, max_iters, trace, tool_run)
                 outputs = run.extract(self._extraction, self.truncate_trajectory)
             finally:
                 run.close()
@@ -220,7 +231,7 @@ class ReAct:
         trajectory.drop_oldest()
         return trajectory
 
-    def _take_steps(self, run: AgentRun, max_iters: int, trace: RunTrace) -> TerminationReason:
+    def _take_steps(self, run: AgentRun, max_iters: int, trace: RunTrace, tool_run: ToolRun) -> TerminationReason:
         earlier: dict[str, Step] = {}
         for index in range(max_iters):
             try:
@@ -236,7 +247,7 @@ class ReAct:
             if call is None:
                 run.drop_open_step()
                 return "max_tokens"
-            step = self._execute(index, thought, call, earlier, run, trace)
+            step = self._execute(index, thought, call, earlier, run, trace, tool_run)
             run.observe(step)
             trace.observation(step)
             self._tell(ObservationReady(index, step.observation, step.is_error, step.is_repeat), trace)
@@ -245,7 +256,14 @@ class ReAct:
         return "max_iters"
 
     def _execute(
-        self, index: int, thought: Thought, call: Call, earlier: dict[str, Step], run: AgentRun, trace: RunTrace
+        self,
+        index: int,
+        thought: Thought,
+        call: Call,
+        earlier: dict[str, Step],
+        run: AgentRun,
+        trace: RunTrace,
+        tool_run: ToolRun,
     ) -> Step:
         """Run the call, unless it is refused or was run before, and return the finished step."""
         tool = self.tools[call.tool_name]
@@ -254,7 +272,7 @@ class ReAct:
         if call.refusal is None:
             trace.call_started(index, call)
             self._tell(CallStarted(index, call.tool_name, call.tool_args), trace)
-        result = _result(tool, call, repeated)
+        result = _result(tool_run, call, repeated)
         usages = (thought.output.usage, call.output.usage)
         timings = (thought.output.timings, call.output.timings)
         step = Step(
@@ -282,12 +300,12 @@ class ReAct:
             self.on_event(event)
 
 
-def _result(tool: Tool, call: Call, repeated: Step | None) -> ToolResult:
+def _result(tool_run: ToolRun, call: Call, repeated: Step | None) -> ToolResult:
     if call.refusal is not None:
-        return ToolResult(error_text(tool.name, call.refusal), True, 0.0)
+        return ToolResult(error_text(call.tool_name, call.refusal), True, 0.0)
     if repeated is not None:
         return ToolResult(repeat_text(repeated), repeated.is_error, 0.0)
-    return run_tool(tool, call.tool_args)
+    return tool_run.run(call.tool_name, call.tool_args)
 
 
 def _finish_tool(signature: Signature) -> Tool:

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-import re
-import typing
-import warnings
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol
 
-from sureact.agent.docstring import Docstring, parse_docstring
-from sureact.agent.json_object import JsonObject, ObjectField
+from sureact.agent.call_policy import TRANSIENT, CallPolicy
+from sureact.agent.docstring import parse_docstring
+from sureact.agent.tool_attempt import Render, ToolAttempt
+from sureact.agent.tool_schema import checked_name, described_arguments, given_schema
+from sureact.agent.tool_state import RunInstances, ToolMethod, ToolState
 from sureact.errors import ToolDefinitionError, ToolExecutionError
 
 if TYPE_CHECKING:
+    from sureact.agent.cancellation import Cancellation
     from sureact.constraints.json_schema import JsonSchemaConstraint
+
+
+class ForeignTool(Protocol):
+    """A tool of another project, as LangChain shapes it."""
+
+    name: str
+    description: str
+
+
+ToolLike = Callable[..., object] | Mapping[str, Any] | ForeignTool
+"""What a list of tools may hold: a `Tool`, a function, a callable object, a class, a tool of dspy or LangChain, or a
+dictionary of the Qwen tutorial."""
 
 FINISH = "finish"
 """Name of the built-in tool that ends a run."""
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 class Tool:
     """A function with the schema of its arguments.
 
     What is not given is read from the function: its name, its docstring (Google, NumPy or reST) and its annotations.
+    It may be async, which runs on an event loop of its own thread, so that it can be called from anywhere.
+
+    A class with `__call__` is a tool with state: each run of an agent makes an instance of its own when the tool is
+    first called; if it is a context manager, it is entered then and left when the run ends. `Tool.methods_of` makes
+    tools of a class's methods, which share the instance.
     """
 
     def __init__(
@@ -36,7 +53,12 @@ class Tool:
         desc: str | None = None,
         args: Mapping[str, Any] | None = None,
         *,
+        title: str | None = None,
         repeatable: bool = False,
+        timeout_s: float | None = None,
+        retries: int = 0,
+        retry_on: tuple[type[BaseException], ...] = TRANSIENT,
+        backoff_s: float = 0.5,
     ) -> None:
         """Describe a function.
 
@@ -46,28 +68,109 @@ class Tool:
             desc: what the tool is for, as the model reads it.
             args: JSON schema per argument, or one schema of type `object` for all of them; annotations are not read
                 then, and values are passed as they were parsed.
+            title: name for people; None for `name`.
             repeatable: whether the same call may give another result later, so that an agent may repeat it.
+            timeout_s: most seconds of a call. A function then runs on a thread of its own, since Python cannot end it:
+                one that hangs is left behind. An async function is cancelled.
+            retries: how often a call is tried again after an error of `retry_on`, 0 to 20.
+            retry_on: exception classes; by default `ConnectionError` and `TimeoutError`. A call that was given up after
+                `timeout_s` may have done its work, so it is tried again only if `ToolTimeoutError` is named.
+            backoff_s: seconds before the second attempt; twice as many before each further one, at most 30.
 
         Raises:
             ToolDefinitionError: the name is not allowed, or the arguments cannot be described.
+            ConfigError: another option is not allowed.
         """
+        if inspect.isclass(func):
+            func = _call_method(func)
         self.func = func
-        self.name = _checked_name(func, name)
-        docstring = parse_docstring(inspect.getdoc(func))
+        self.policy = CallPolicy(timeout_s=timeout_s, retries=retries, retry_on=retry_on, backoff_s=backoff_s)
+        described = func.function if isinstance(func, ToolMethod) else func
+        self.name = checked_name(func, name)
+        docstring = parse_docstring(inspect.getdoc(described))
         self.desc = docstring.summary if desc is None else desc
+        self.title = self.name if title is None else title
         self.repeatable = repeatable
         # What reads a function, such as a filter of outlines' templates, reads a tool.
-        self.__name__, self.__doc__, self.__wrapped__ = self.name, self.desc, func
-        if inspect.iscoroutinefunction(func) or inspect.isasyncgenfunction(func):
-            raise ToolDefinitionError(f"Tool {self.name!r} is an async function; wrap it in one that is not.")
-        self._object = None if args is not None else _described_arguments(func, self.name, docstring)
-        self.parameters: dict[str, Any] = self._object.schema if self._object else _given_schema(args, self.name)
+        self.__name__, self.__doc__, self.__wrapped__ = self.name, self.desc, described
+        has_self = isinstance(func, ToolMethod) and func.has_self
+        self._object = (
+            None if args is not None else described_arguments(described, self.name, docstring, has_self=has_self)
+        )
+        self.parameters: dict[str, Any] = self._object.schema if self._object else given_schema(args, self.name)
         """JSON schema of the arguments: an object."""
+        self._attempt = ToolAttempt(func, described, self._converted)
+
+    @classmethod
+    def methods_of(cls, owner: type, make: Callable[[], object] | None = None, **options: Any) -> list[Tool]:
+        """Make a tool of each public method of a class; each run of an agent makes one instance for all of them.
+
+        An instance that is a context manager is entered when it is made, and left when the run ends.
+
+        Args:
+            owner: the class.
+            make: gives an instance; None calls the class without arguments.
+            options: further options of each `Tool`, such as `timeout_s`.
+
+        Raises:
+            ToolDefinitionError: the class has no public method, needs arguments, or a method cannot be described.
+        """
+        if not inspect.isclass(owner):
+            raise ToolDefinitionError(f"methods_of takes a class, not {owner!r}.")
+        state = ToolState(owner, make)
+        names = state.method_names()
+        if not names:
+            raise ToolDefinitionError(f"The class {owner.__name__} has no public method that could be a tool.")
+        return [cls(ToolMethod(state, name), **options) for name in names]
+
+    @classmethod
+    def from_mcp(cls, session: Any, tool: Any, **options: Any) -> Tool:
+        """Make a tool of what an MCP session lists; see `tool_sources.from_mcp`."""
+        from sureact.agent.tool_sources import from_mcp
+
+        return from_mcp(session, tool, **options)
+
+    @classmethod
+    def from_langchain(cls, tool: Any, **options: Any) -> Tool:
+        """Make a tool of one of LangChain; see `tool_sources.from_langchain`."""
+        from sureact.agent.tool_sources import from_langchain
+
+        return from_langchain(tool, **options)
+
+    @classmethod
+    def from_dspy(cls, tool: Any, **options: Any) -> Tool:
+        """Make a tool of a `dspy.Tool`; see `tool_sources.from_dspy`."""
+        from sureact.agent.tool_sources import from_dspy
+
+        return from_dspy(tool, **options)
+
+    @classmethod
+    def from_qwen(
+        cls, description: Mapping[str, Any], func: Callable[..., object] | None = None, **options: Any
+    ) -> Tool:
+        """Make a tool of a dictionary of the Qwen tutorial; see `tool_sources.from_qwen`."""
+        from sureact.agent.tool_sources import from_qwen
+
+        return from_qwen(description, func, **options)
 
     @property
     def args(self) -> dict[str, Any]:
         """JSON schema per argument."""
         return self.parameters.get("properties", {})
+
+    @property
+    def state(self) -> ToolState | None:
+        """What each run makes its own instance of; None for a function."""
+        return self.func.state if isinstance(self.func, ToolMethod) else None
+
+    def bound_to(self, instances: RunInstances) -> Tool:
+        """Return the tool as it is in one run: with the run's instance, if it is a method."""
+        if not isinstance(self.func, ToolMethod):
+            return self
+        _ = self._args_constraint  # compiled once, for the copies too
+        bound = copy.copy(self)
+        bound._attempt = self._attempt.of(partial(self.func.call_in, instances), bound._converted)
+        return bound
 
     def check(self, args: Mapping[str, object]) -> None:
         """Judge parsed arguments by the schema.
@@ -90,13 +193,32 @@ class Tool:
         return json_schema(self.parameters, additional_properties="closed")
 
     def __call__(self, **args: object) -> object:
-        """Validate the arguments, convert them to the function's types, and call it.
+        """Validate the arguments, convert them to the function's types, and call it, again where it may be retried.
 
         Raises:
             ToolExecutionError: the arguments are refused. What the function raises passes through.
+            ToolTimeoutError: the function gave no result within `timeout_s`.
         """
         self.check(args)
-        return self.func(**self._converted(args))
+        return self.run(args)
+
+    def run(
+        self, args: Mapping[str, object], render: Render | None = None, cancellation: Cancellation | None = None
+    ) -> Any:
+        """Call the function with arguments that `check` passes.
+
+        Args:
+            args: parsed JSON.
+            render: turns the result into what is returned, within `timeout_s` and on the thread of the function.
+            cancellation: gives the call up. The function runs on a thread of its own then.
+
+        Raises:
+            ToolExecutionError: a converter of the function's types refuses the arguments.
+            ToolTimeoutError: the function gave no result within `timeout_s`.
+            RequestAbortedError: the call was cancelled.
+        """
+        timeout_s = self.policy.timeout_s
+        return self.policy.run(lambda: self._attempt(args, render, timeout_s, cancellation), cancellation)
 
     def _converted(self, args: Mapping[str, object]) -> dict[str, Any]:
         if self._object is None:
@@ -110,86 +232,29 @@ class Tool:
         return f"Tool({self.name}: {', '.join(self.args)})"
 
 
-def tools_by_name(tools: Iterable[Tool | Callable[..., object]]) -> dict[str, Tool]:
-    """Return the tools under their names, functions made into tools.
+def tools_by_name(tools: Iterable[ToolLike]) -> dict[str, Tool]:
+    """Return the tools under their names, whatever else is one made into a tool.
 
     Raises:
         ToolDefinitionError: two tools have one name, or one is called `finish`, which the loop itself defines.
     """
+    from sureact.agent.tool_sources import tools_of
+
     named: dict[str, Tool] = {}
     for given in tools:
-        tool = given if isinstance(given, Tool) else Tool(given)
-        if tool.name == FINISH:
-            raise ToolDefinitionError(f"A tool is called {FINISH!r}, which ends a run; give yours another name.")
-        if tool.name in named:
-            raise ToolDefinitionError(f"Two tools are called {tool.name!r}; rename one with Tool(func, name=...).")
-        named[tool.name] = tool
+        for tool in tools_of(given):
+            if tool.name == FINISH:
+                raise ToolDefinitionError(f"A tool is called {FINISH!r}, which ends a run; give yours another name.")
+            if tool.name in named:
+                raise ToolDefinitionError(f"Two tools are called {tool.name!r}; rename one with Tool(func, name=...).")
+            named[tool.name] = tool
     return named
 
 
-def _checked_name(func: Callable[..., object], name: str | None) -> str:
-    if not callable(func):
-        raise ToolDefinitionError(f"A tool is made from a callable, not from {func!r}.")
-    found = getattr(func, "__name__", type(func).__name__) if name is None else name
-    if not isinstance(found, str) or not _NAME.fullmatch(found):
+def _call_method(cls: type) -> ToolMethod:
+    if not any("__call__" in vars(base) for base in cls.__mro__):
         raise ToolDefinitionError(
-            f"{found!r} cannot name a tool: a letter or `_`, then letters, digits, `_`, `.`, `-`, at most 64. "
-            "Give one with Tool(func, name=...)."
+            f"Tool {cls.__name__!r} is a class without __call__. Tool.methods_of makes tools of its methods; a "
+            "function that makes an instance is a tool by itself."
         )
-    return found
-
-
-def _given_schema(args: Any, tool_name: str) -> dict[str, Any]:
-    if not isinstance(args, Mapping):
-        raise ToolDefinitionError(f"Tool {tool_name!r}: args is {args!r}; it must map argument names to JSON schemas.")
-    if args.get("type") == "object":
-        return dict(args)
-    for name, schema in args.items():
-        if not isinstance(schema, Mapping):
-            raise ToolDefinitionError(
-                f"Tool {tool_name!r}: the schema of {name!r} is {schema!r}; it must be a mapping."
-            )
-    required = [name for name, schema in args.items() if "default" not in schema]
-    return {"type": "object", "properties": dict(args), "required": required, "additionalProperties": False}
-
-
-def _described_arguments(func: Callable[..., object], tool_name: str, docstring: Docstring) -> JsonObject:
-    types = _type_hints(func, tool_name)
-    fields: dict[str, ObjectField] = {}
-    for parameter in _parameters(func, tool_name):
-        _require_keyword(parameter, tool_name)
-        if parameter.name not in types:
-            warnings.warn(
-                f"Tool {tool_name!r}: {parameter.name!r} has no annotation, so any JSON is allowed.", stacklevel=4
-            )
-        annotation = types.get(parameter.name, Any)
-        fields[parameter.name] = ObjectField(annotation, docstring.params.get(parameter.name, ""), parameter.default)
-    try:
-        return JsonObject(f"{tool_name}_arguments", fields)
-    except TypeError as error:
-        raise ToolDefinitionError(f"Tool {tool_name!r}: {error}. Give its schema with Tool(func, args=...).") from error
-
-
-def _parameters(func: Callable[..., object], tool_name: str) -> Iterable[inspect.Parameter]:
-    try:
-        return inspect.signature(func).parameters.values()
-    except ValueError as error:  # a function written in C that does not say what it takes
-        raise ToolDefinitionError(f"Tool {tool_name!r}: {error}. Give its schema with Tool(func, args=...).") from error
-
-
-def _type_hints(func: Callable[..., object], tool_name: str) -> dict[str, Any]:
-    target = func if inspect.isroutine(func) else getattr(func, "func", type(func).__call__)
-    try:
-        return typing.get_type_hints(target, include_extras=True)
-    except Exception as error:  # an annotation written as text is the user's code and may raise anything
-        raise ToolDefinitionError(
-            f"Tool {tool_name!r} has an annotation that cannot be read: {type(error).__name__}: {error}"
-        ) from error
-
-
-def _require_keyword(parameter: inspect.Parameter, tool_name: str) -> None:
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-        raise ToolDefinitionError(
-            f"Tool {tool_name!r}: parameter `{parameter}` cannot be given by name. Name every parameter, or describe "
-            "them with Tool(func, args=...)."
-        )
+    return ToolMethod(ToolState(cls), "__call__")

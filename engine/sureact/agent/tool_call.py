@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sureact.agent.observation import error_text, observation_text
 from sureact.agent.tool import Tool
-from sureact.errors import InternalError, ToolExecutionError
+from sureact.errors import InternalError, RequestAbortedError, ToolExecutionError, ToolTimeoutError
+
+if TYPE_CHECKING:
+    from sureact.agent.cancellation import Cancellation
+
+Outcome = Literal["done", "error", "timeout", "denied", "dry_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +24,26 @@ class ToolResult:
 
     observation: str
     is_error: bool
+    """Whether the tool raised, gave no result in time, or was not run because the call was denied."""
     seconds: float
+    outcome: Outcome = "done"
+    error_type: str | None = None
+    """Name of the class of what the tool raised."""
+    args: dict[str, Any] | None = None
+    """Arguments that the tool was run with, where these are not those of the call."""
 
 
-def run_tool(tool: Tool, args: dict[str, Any]) -> ToolResult:
+def run_tool(tool: Tool, args: Mapping[str, Any], cancellation: Cancellation | None = None) -> ToolResult:
     """Judge the arguments once more and call the tool.
+
+    Args:
+        tool: the tool.
+        args: parsed JSON.
+        cancellation: gives the call up; the tool runs on a thread of its own then.
 
     Raises:
         InternalError: the arguments violate the schema that decoding was to enforce. The tool is not called.
+        RequestAbortedError: the call was cancelled.
     """
     try:
         tool.check(args)
@@ -32,8 +51,31 @@ def run_tool(tool: Tool, args: dict[str, Any]) -> ToolResult:
         raise InternalError(f"Decoding let through arguments that violate the schema: {error}") from error
     start = time.perf_counter()
     try:
-        text, is_error = observation_text(tool(**args)), False
+        text = cast("str", tool.run(args, observation_text, cancellation))
+        return ToolResult(text, False, time.perf_counter() - start)
     # A tool is the user's code and may raise anything; the model reads it and goes on. Ctrl-C is not among these.
-    except (Exception, SystemExit) as error:
-        text, is_error = error_text(tool.name, error), True
-    return ToolResult(text, is_error, time.perf_counter() - start)
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        if isinstance(error, RequestAbortedError) and cancellation is not None and cancellation.is_cancelled:
+            raise
+        return _failed(tool, args, error, time.perf_counter() - start)
+
+
+def _failed(tool: Tool, args: Mapping[str, Any], error: BaseException, seconds: float) -> ToolResult:
+    return ToolResult(
+        error_text(tool.name, error, _texts_of(args)),
+        True,
+        seconds,
+        outcome="timeout" if isinstance(error, ToolTimeoutError) else "error",
+        error_type=getattr(error, "type_name", type(error).__name__),
+    )
+
+
+def _texts_of(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in cast("Mapping[object, object]", value).values():
+            yield from _texts_of(item)
+    elif isinstance(value, list | tuple):
+        for item in cast("list[object]", value):
+            yield from _texts_of(item)

@@ -64,3 +64,49 @@ def test_a_cut_text_fits_and_says_what_is_missing(text: str, budget: int):
     assert len(cut) <= max(budget, 45)
     assert cut == text or f"of {len(text)} characters shown]" in cut
     assert cut == text or len(text) > budget
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000_000, "word " * 2_000_000])
+def test_ten_megabytes_are_cut_without_being_counted_whole(text: str):
+    counted: list[int] = []
+
+    def count(part: str) -> int:
+        counted.append(len(part))
+        return len(part) // 4
+
+    cut = cut_to_tokens(text, 1024, count)
+    assert count(cut) <= 1024
+    assert cut.endswith(f"of {len(text):,} characters shown]")
+    assert sum(counted) < 200_000
+    assert len(cut) > 0.95 * 4 * 1024
+
+
+@given(st.integers(1, 6), st.integers(30, 500), st.integers(0, 30_000))
+def test_a_cut_fills_its_budget_whatever_a_token_holds(characters: int, budget: int, length: int):
+    def count(text: str) -> int:
+        return -(-len(text) // characters)
+
+    cut = cut_to_tokens("a" * length, budget, count)
+    assert count(cut) <= budget or not cut.startswith("a")
+    assert length == len(cut) or count(cut) >= 0.95 * budget - 3 or not cut.startswith("a")
+
+
+def test_a_text_with_a_long_token_is_cut_too():
+    assert cut_to_tokens("a" * 100_000, 5, lambda text: len(text) // 1000 + 1).startswith("a")
+
+
+def test_where_an_object_lies_is_not_told():
+    assert observation_text(object()) == "<object object>"
+    assert error_text("t", KeyError(object())) == "Execution error in t: KeyError: <object object>"
+
+
+def test_a_long_message_is_cut():
+    text = error_text("t", ValueError("x" * 10_000_000))
+    assert len(text) < 5000
+    assert text.endswith("[cut]")
+
+
+def test_notes_of_an_error_are_shown():
+    error = ValueError("no")
+    error.add_note("3 attempts")
+    assert error_text("t", error) == "Execution error in t: ValueError: no (3 attempts)"

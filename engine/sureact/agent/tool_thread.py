@@ -1,0 +1,110 @@
+"""Runs a blocking call on a thread that can be left behind when it takes too long or is cancelled."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from typing import TypeVar
+
+from sureact.agent.cancellation import Cancellation
+from sureact.errors import RequestAbortedError, ToolExecutionError, ToolTimeoutError
+
+_T = TypeVar("_T")
+
+MAX_LEFT_BEHIND = 16
+"""Calls of one tool that may still run after they were given up; with so many, no other call of it is begun."""
+
+
+class LeftBehind:
+    """Counts the calls of a tool that were given up and still run: Python cannot end a thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    def add(self, number: int) -> None:
+        """Count calls in, or out with a negative number."""
+        with self._lock:
+            self.count += number
+
+
+class _Call:
+    """One call on its thread."""
+
+    def __init__(self, left_behind: LeftBehind) -> None:
+        self.outcome: Future[object] = Future()
+        self._left_behind = left_behind
+        self._lock = threading.Lock()
+        self._has_ended = False
+        self._is_given_up = False
+
+    def work(self, function: Callable[[], object]) -> None:
+        try:
+            result = function()
+        except BaseException as error:  # raised again by the thread that waits
+            self._settle(error=error)
+        else:
+            self._settle(result)
+        with self._lock:
+            self._has_ended = True
+            if self._is_given_up:
+                self._left_behind.add(-1)
+
+    def give_up(self) -> None:
+        with self._lock:
+            if not self._has_ended and not self._is_given_up:
+                self._is_given_up = True
+                self._left_behind.add(1)
+
+    def abort(self) -> None:
+        self._settle(error=RequestAbortedError("The run was cancelled while a tool ran."))
+
+    def _settle(self, result: object = None, error: BaseException | None = None) -> None:
+        with suppress(InvalidStateError):  # whoever was first decides
+            if error is None:
+                self.outcome.set_result(result)
+            else:
+                self.outcome.set_exception(error)
+
+
+def run_on_thread(
+    function: Callable[[], _T],
+    timeout_s: float | None,
+    cancellation: Cancellation | None,
+    left_behind: LeftBehind,
+) -> _T:
+    """Run a function on a daemon thread, with the caller's context variables, and wait for its result.
+
+    Raises:
+        ToolTimeoutError: it did not end in time; its thread goes on alone.
+        RequestAbortedError: `cancellation` was cancelled; its thread goes on alone.
+        ToolExecutionError: too many calls that were given up still run.
+    """
+    if left_behind.count >= MAX_LEFT_BEHIND:
+        raise ToolExecutionError(f"{left_behind.count} earlier calls were given up and still run; no other is begun")
+    call = _Call(left_behind)
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(call.work, function), name="sureact-tool", daemon=True)
+    remove = cancellation.add_callback(call.abort) if cancellation else None
+    try:
+        if cancellation:
+            cancellation.raise_if_cancelled()
+        thread.start()
+        return call.outcome.result(timeout_s)  # pyright: ignore[reportReturnType]
+    except FutureTimeoutError as error:
+        if call.outcome.done():  # just now, or the function itself raised this
+            return call.outcome.result()  # pyright: ignore[reportReturnType]
+        call.give_up()
+        raise ToolTimeoutError(
+            f"no result within {round(timeout_s or 0, 3):g} s; the call was left behind and may still be running"
+        ) from error
+    except BaseException:  # an error of the function, whose thread ends; or an interrupt or a cancellation
+        call.give_up()
+        raise
+    finally:
+        if remove:
+            remove()
