@@ -11,6 +11,7 @@ SureactError
 ├── CheckpointError          the files of a model are damaged or do not fit its config
 ├── OutOfMemoryError         weights or KV cache do not fit
 ├── PromptTooLongError       prompt + max_tokens exceed the context
+│   └── ContextWindowExceededError   the same, inside a module; nothing can be dropped to make room
 ├── SessionError             a closed session, or an operation its state does not allow
 ├── ConstraintError          base of all that concerns constrained decoding
 │   ├── UnsupportedSchemaError   a keyword cannot be enforced; carries `keyword` and `pointer`
@@ -24,6 +25,7 @@ SureactError
 │   ├── ToolDefinitionError      a tool cannot be described (name, annotations, file)
 │   └── ToolExecutionError       a tool raised; agents turn it into an observation
 │       └── ToolTimeoutError         a tool gave no result within its `timeout_s`
+├── ModuleStateError         the saved state of a module cannot be read or written, or does not fit
 ├── TraceError               a trace file cannot be read or written
 └── InternalError            a promise of sureact was broken: please report it
 
@@ -73,6 +75,10 @@ class OutOfMemoryError(SureactError, MemoryError):
 
 class PromptTooLongError(SureactError, ValueError):
     """Prompt and `max_tokens` together exceed the context length."""
+
+
+class ContextWindowExceededError(PromptTooLongError):
+    """What a module has to say does not fit into the context, and nothing can be dropped to make room."""
 
 
 class SessionError(SureactError, RuntimeError):
@@ -136,6 +142,10 @@ class ToolExecutionError(ToolError, RuntimeError):
 
 class ToolTimeoutError(ToolExecutionError, TimeoutError):
     """A tool gave no result within its `timeout_s`."""
+
+
+class ModuleStateError(SureactError, ValueError):
+    """The saved state of a module cannot be read or written, or belongs to another module."""
 
 
 class TraceError(SureactError, OSError):
