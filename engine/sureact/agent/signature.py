@@ -8,7 +8,7 @@ import datetime
 import inspect
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sureact.agent.json_object import JsonObject, ObjectField
@@ -62,6 +62,7 @@ class Signature:
             SignatureError: the text cannot be read, a type is unknown, or a name is reserved or used twice.
         """
         inputs, outputs = _parse_fields(fields)
+        _check_names(inputs, outputs)
         self._set(inputs, outputs, instructions)
 
     @classmethod
@@ -73,8 +74,35 @@ class Signature:
             return Signature(signature)
         return _from_class(signature)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Signature:
+        """Return itself: a signature never changes."""
+        return self
+
+    def with_instructions(self, instructions: str) -> Signature:
+        """Return the same fields with other instructions."""
+        return signature_of_fields(self.inputs, self.outputs, instructions)
+
+    def with_descriptions(self, descriptions: Mapping[str, str]) -> Signature:
+        """Return the same signature with other descriptions of some fields.
+
+        Raises:
+            SignatureError: there is no such field.
+        """
+        unknown = [name for name in descriptions if name not in self.inputs and name not in self.outputs]
+        if unknown:
+            raise SignatureError(f"There is no field {_quoted(unknown)}; there are {_quoted(self.fields)}.")
+        inputs, outputs = (
+            {name: replace(field, desc=descriptions.get(name, field.desc)) for name, field in fields.items()}
+            for fields in (self.inputs, self.outputs)
+        )
+        return signature_of_fields(inputs, outputs, self.instructions)
+
+    @property
+    def fields(self) -> dict[str, ObjectField]:
+        """All fields, inputs first."""
+        return {**self.inputs, **self.outputs}
+
     def _set(self, inputs: dict[str, ObjectField], outputs: dict[str, ObjectField], instructions: str) -> None:
-        _check_names(inputs, outputs)
         self.inputs = inputs
         self.outputs = outputs
         listed = f"Given {_quoted(inputs)}, give {_quoted(outputs)}." if inputs else f"Give {_quoted(outputs)}."
@@ -114,9 +142,17 @@ def _from_class(signature: type[Signature]) -> Signature:
                 f"write `{name}: ... = InputField()` or `= OutputField()`."
             )
         fields[marker.kind][name] = ObjectField(annotation, marker.desc)
-    result = Signature.__new__(Signature)
-    result._set(fields["input"], fields["output"], inspect.cleandoc(signature.__doc__ or ""))  # pyright: ignore[reportPrivateUsage]
-    return result
+    _check_names(fields["input"], fields["output"])
+    return signature_of_fields(fields["input"], fields["output"], inspect.cleandoc(signature.__doc__ or ""))
+
+
+def signature_of_fields(
+    inputs: Mapping[str, ObjectField], outputs: Mapping[str, ObjectField], instructions: str
+) -> Signature:
+    """Make a signature whose fields may have reserved names, as those of the predictors inside a module do."""
+    signature = Signature.__new__(Signature)
+    signature._set(dict(inputs), dict(outputs), instructions)  # pyright: ignore[reportPrivateUsage]
+    return signature
 
 
 def _class_annotations(signature: type[Signature]) -> dict[str, Any]:

@@ -1,3 +1,4 @@
+import copy
 import datetime
 from typing import Any, Literal, Optional, Union
 
@@ -137,3 +138,18 @@ def test_any_text_is_read_or_refused_with_a_signature_error(text: str):
     except SignatureError:
         return
     assert signature.outputs
+
+
+def test_instructions_and_descriptions_change_in_a_copy():
+    signature = Signature.of(Ask)
+    changed = signature.with_instructions("Answer at length.").with_descriptions({"answer": "a page"})
+    assert (changed.instructions, changed.outputs["answer"].desc) == ("Answer at length.", "a page")
+    assert types(changed.fields) == types(signature.fields)
+    assert (signature.instructions[:15], signature.outputs["answer"].desc) == ("Answer briefly.", "one sentence")
+    with pytest.raises(SignatureError, match="There is no field `nswer`; there are `question`"):
+        signature.with_descriptions({"nswer": ""})
+
+
+def test_a_copy_of_a_signature_is_itself():
+    signature = Signature.of(Ask)
+    assert copy.deepcopy([signature])[0] is signature
