@@ -83,16 +83,28 @@ class Prediction(Record):
 
     def __init__(
         self,
-        outputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        /,
         *,
-        usage: RunUsage,
+        usage: RunUsage | None = None,
         trajectory: Trajectory | None = None,
         termination_reason: TerminationReason = "finish",
+        **more: Any,
     ) -> None:
-        super().__init__(outputs)
-        self.usage = usage
+        """Take the outputs, as a mapping or by name."""
+        super().__init__({**(outputs or {}), **more})
+        self.usage = usage or RunUsage()
         self.trajectory = trajectory or Trajectory()
         self.termination_reason = termination_reason
+        self._lm_usage: dict[str, dict[str, int]] = {}
+
+    def get_lm_usage(self) -> dict[str, dict[str, int]]:
+        """Return the tokens that the call of a module took which returned this, nested calls included, by model."""
+        return self._lm_usage
+
+    def set_lm_usage(self, usage: Mapping[str, Mapping[str, int]]) -> None:
+        """Replace what `get_lm_usage` returns."""
+        self._lm_usage = {model: dict(tokens) for model, tokens in usage.items()}
 
 
 class Example(Record):
@@ -100,7 +112,7 @@ class Example(Record):
 
     def __init__(self, values: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         super().__init__({**(values or {}), **more})
-        self._input_names: frozenset[str] | None = None
+        self._input_names: frozenset[str] | None = values._input_names if isinstance(values, Example) else None
 
     def with_inputs(self, *names: str) -> Example:
         """Return a copy in which these fields are the inputs."""
@@ -108,12 +120,44 @@ class Example(Record):
         copy._input_names = frozenset(names)
         return copy
 
-    def inputs(self) -> dict[str, Any]:
+    def inputs(self) -> Example:
         """Return the input fields, ready for `module(**example.inputs())`.
 
         Raises:
             ValueError: `with_inputs` has not said which they are.
         """
+        return self._part(is_input=True)
+
+    def labels(self) -> Example:
+        """Return the fields that are no inputs: what a module should give.
+
+        Raises:
+            ValueError: `with_inputs` has not said which are inputs.
+        """
+        return self._part(is_input=False)
+
+    def copy(self, **changes: Any) -> Example:
+        """Return a copy with some fields changed or added."""
+        return self._with_values({**self._values, **changes})
+
+    def without(self, *names: str) -> Example:
+        """Return a copy without some fields."""
+        return self._with_values({name: value for name, value in self._values.items() if name not in names})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-like values."""
+        from pydantic_core import to_jsonable_python
+
+        return to_jsonable_python(self._values)
+
+    def _part(self, *, is_input: bool) -> Example:
         if self._input_names is None:
             raise ValueError("This example does not know its inputs; call example.with_inputs('question') first.")
-        return {name: value for name, value in self._values.items() if name in self._input_names}
+        return self._with_values(
+            {name: value for name, value in self._values.items() if (name in self._input_names) == is_input}
+        )
+
+    def _with_values(self, values: Mapping[str, Any]) -> Example:
+        example = Example(values)
+        example._input_names = self._input_names
+        return example

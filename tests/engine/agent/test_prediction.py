@@ -1,3 +1,6 @@
+import copy
+import datetime
+
 import pytest
 
 from sureact.agent.prediction import Example, Prediction, RunUsage
@@ -40,3 +43,27 @@ def test_an_example_tells_inputs_from_outputs():
     assert example.answer == "a"
     with pytest.raises(ValueError, match="with_inputs"):
         Example({"question": "q"}).inputs()
+
+
+def test_outputs_may_be_given_by_name():
+    prediction = Prediction({"a": 1}, b=2)
+    assert dict(prediction) == {"a": 1, "b": 2}
+    assert prediction.get_lm_usage() == {}
+
+
+def test_an_example_splits_into_inputs_and_labels_and_copies_know_the_split():
+    example = Example(question="q", answer="a", source="s").with_inputs("question")
+    assert (example.inputs(), example.labels()) == ({"question": "q"}, {"answer": "a", "source": "s"})
+    assert example.copy(answer="b").labels() == {"answer": "b", "source": "s"}
+    assert example.without("source").labels() == {"answer": "a"}
+    assert Example(example, more=1).inputs() == {"question": "q"}
+    assert Example(day=datetime.date(2024, 2, 29)).to_dict() == {"day": "2024-02-29"}
+    with pytest.raises(ValueError, match="with_inputs"):
+        Example(question="q").labels()
+
+
+def test_records_copy_deeply():
+    example = Example(tags=["a"]).with_inputs("tags")
+    other = copy.deepcopy(example)
+    other.tags.append("b")
+    assert (example.tags, other["tags"], other.inputs()) == (["a"], ["a", "b"], {"tags": ["a", "b"]})
