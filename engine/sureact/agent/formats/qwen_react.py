@@ -121,9 +121,9 @@ def react_prompt(instructions: str, tools: Iterable[Tool], question: str, final_
 
 def tool_block(tool: Tool) -> str:
     """Return a tool in one line: its name, what it is for, and its parameters as a JSON list."""
-    parameters = json.dumps(_parameters(tool), ensure_ascii=False)
-    before = " ".join(f"{tool.name}: {tool.desc} Parameters:".split())
-    return f"{before} {parameters} Write the arguments as one JSON object."
+    title = f" ({tool.title})" if tool.title != tool.name else ""
+    before = " ".join(f"{tool.name}{title}: {tool.desc} Parameters:".split())
+    return f"{before} {parameters_json(tool)} Write the arguments as one JSON object."
 
 
 def stop_word_ids(session: LanguageModelSession) -> list[list[int]]:
@@ -137,11 +137,12 @@ def stop_word_ids(session: LanguageModelSession) -> list[list[int]]:
     return found
 
 
-def _parameters(tool: Tool) -> object:
+def parameters_json(tool: Tool) -> str:
+    """Return the parameters of a tool as the tutorial lists them, or its schema where that has shared types."""
     if "$defs" in tool.parameters:
-        return tool.parameters  # a list of parameters has no place for shared types
+        return json.dumps(tool.parameters, ensure_ascii=False)
     required = tool.parameters.get("required", ())
-    return [
+    parameters = [
         {
             "name": name,
             "description": schema.get("description", ""),
@@ -150,6 +151,7 @@ def _parameters(tool: Tool) -> object:
         }
         for name, schema in tool.args.items()
     ]
+    return json.dumps(parameters, ensure_ascii=False)
 
 
 def _question(inputs: Mapping[str, str]) -> str:
