@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sureact.agent.call_policy import TRANSIENT, CallPolicy
 from sureact.agent.docstring import parse_docstring
-from sureact.agent.tool_attempt import Render, ToolAttempt
+from sureact.agent.isolated_tool import IsolatedTool
+from sureact.agent.tool_attempt import Attempt, Render, ToolAttempt
 from sureact.agent.tool_schema import checked_name, described_arguments, given_schema
 from sureact.agent.tool_state import RunInstances, ToolMethod, ToolState
 from sureact.errors import ToolDefinitionError, ToolExecutionError
@@ -55,10 +56,12 @@ class Tool:
         *,
         title: str | None = None,
         repeatable: bool = False,
+        idempotent: bool = False,
         timeout_s: float | None = None,
         retries: int = 0,
         retry_on: tuple[type[BaseException], ...] = TRANSIENT,
         backoff_s: float = 0.5,
+        isolate: bool = False,
     ) -> None:
         """Describe a function.
 
@@ -70,12 +73,17 @@ class Tool:
                 then, and values are passed as they were parsed.
             title: name for people; None for `name`.
             repeatable: whether the same call may give another result later, so that an agent may repeat it.
+            idempotent: whether a call may run twice with the effect of once, so that a run that is resumed may run it
+                again without asking.
             timeout_s: most seconds of a call. A function then runs on a thread of its own, since Python cannot end it:
                 one that hangs is left behind. An async function is cancelled.
             retries: how often a call is tried again after an error of `retry_on`, 0 to 20.
             retry_on: exception classes; by default `ConnectionError` and `TimeoutError`. A call that was given up after
                 `timeout_s` may have done its work, so it is tried again only if `ToolTimeoutError` is named.
             backoff_s: seconds before the second attempt; twice as many before each further one, at most 30.
+            isolate: run the function in a process of its own, at the lowest priority: it takes no time from the engine,
+                and one that hangs is ended. It must be one that another process can import; calls give the text that a
+                model reads.
 
         Raises:
             ToolDefinitionError: the name is not allowed, or the arguments cannot be described.
@@ -91,6 +99,7 @@ class Tool:
         self.desc = docstring.summary if desc is None else desc
         self.title = self.name if title is None else title
         self.repeatable = repeatable
+        self.idempotent = idempotent
         # What reads a function, such as a filter of outlines' templates, reads a tool.
         self.__name__, self.__doc__, self.__wrapped__ = self.name, self.desc, described
         has_self = isinstance(func, ToolMethod) and func.has_self
@@ -99,7 +108,9 @@ class Tool:
         )
         self.parameters: dict[str, Any] = self._object.schema if self._object else given_schema(args, self.name)
         """JSON schema of the arguments: an object."""
-        self._attempt = ToolAttempt(func, described, self._converted)
+        self._attempt: Attempt = ToolAttempt(func, described, self._converted)
+        if isolate:
+            self._attempt = IsolatedTool(func, self.name, None if self._object else self.parameters)
 
     @classmethod
     def methods_of(cls, owner: type, make: Callable[[], object] | None = None, **options: Any) -> list[Tool]:
@@ -165,7 +176,7 @@ class Tool:
 
     def bound_to(self, instances: RunInstances) -> Tool:
         """Return the tool as it is in one run: with the run's instance, if it is a method."""
-        if not isinstance(self.func, ToolMethod):
+        if not isinstance(self.func, ToolMethod) or not isinstance(self._attempt, ToolAttempt):
             return self
         _ = self._args_constraint  # compiled once, for the copies too
         bound = copy.copy(self)
