@@ -49,6 +49,9 @@ class CallPolicy:
         """Whether an error gives way to another attempt."""
         if isinstance(error, ToolTimeoutError):
             return any(issubclass(kind, ToolTimeoutError) for kind in self.retry_on)
+        origin_types = getattr(error, "origin_types", None)  # of an error in another process
+        if origin_types is not None:
+            return any(f"{kind.__module__}.{kind.__qualname__}" in origin_types for kind in self.retry_on)
         return isinstance(error, self.retry_on)
 
     def run(self, attempt: Callable[[], _T], cancellation: Cancellation | None = None) -> _T:

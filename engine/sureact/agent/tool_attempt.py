@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Convert = Callable[[Mapping[str, object]], dict[str, Any]]
 Render = Callable[[object], object]
 
+Attempt = Callable[[Mapping[str, object], Render | None, float | None, "Cancellation | None"], object]
+"""Calls a tool once: with arguments, a renderer, seconds that it may take, and what gives it up."""
+
 MAX_ITEMS = 1000
 """Most items that are read of a result that is an iterator."""
 
