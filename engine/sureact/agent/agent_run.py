@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sureact.agent.events import CallDelta, ContextTruncated, Event, OutputDelta, ThoughtDelta
 from sureact.agent.prediction import RunUsage
-from sureact.agent.prompt_format import plain_text
+from sureact.agent.prompt_format import AFTER_THINK, THINK_CLOSE, ends_in_think, template_text, think_closed
 from sureact.agent.streaming import stream_text
+from sureact.agent.thinking import ThoughtWriter
 from sureact.agent.trajectory import Step, Trajectory
 from sureact.errors import ConfigError, ConstraintError, PromptTooLongError, RequestAbortedError
 from sureact.sampling_params import SamplingParams
@@ -49,6 +50,8 @@ class Thought(NamedTuple):
 
     text: str
     output: StepOutput
+    thinking: str = ""
+    """What a thinking model wrote between `<think>` and `</think>`."""
 
 
 class Call(NamedTuple):
@@ -115,17 +118,20 @@ class AgentRun:
 
     def think(self, step_index: int) -> Thought:
         """Decode a thought."""
-        start = len(self._session.token_ids)
-        self._append(self._format.thought_start)
-        params = self._format.thought_params(self._session, self._limits.thought)
-        output = stream_text(self._session, params, None, lambda text: self._emit(ThoughtDelta(step_index, text)))
-        self.usage.add(output)
-        closed = self._format.closed_thought(output.text)
-        if closed != output.text:
-            # Cut short by its budget, or empty: written again whole, so that the newline joins the token before it.
-            self._session.truncate(start)
-            self._append(self._format.thought_start + plain_text(closed))
-        return Thought(closed.strip(), output)
+
+        def generate(params: SamplingParams) -> StepOutput:
+            output = stream_text(self._session, params, None, lambda text: self._emit(ThoughtDelta(step_index, text)))
+            self.usage.add(output)
+            return output
+
+        writer = ThoughtWriter(self._session, self._format, self._limits.thought, generate)
+        text = writer.write(is_open=self._is_in_open_think)
+        return Thought(text, writer.output, writer.thinking)
+
+    @property
+    def _is_in_open_think(self) -> bool:
+        """Whether the context ends inside a `<think>`: one that the opening opened, when no step was taken yet."""
+        return len(self._session.token_ids) == self._opening_tokens and ends_in_think(self._opening)
 
     def decide_call(self, step_index: int) -> Call | None:
         """Decode tool name and arguments under the grammar; None when `TokenLimits.call` ended them early.
@@ -168,8 +174,11 @@ class AgentRun:
             OutputTruncatedError: they did not end within `TokenLimits.outputs`.
             PromptTooLongError: there is no room for them.
         """
-        request = self._format.outputs_request()
-        self._make_room(self._lm.count_tokens(request.text) + self._limits.outputs, truncate)
+        request = think_closed(self._format.outputs_request())
+        closing = template_text(THINK_CLOSE + AFTER_THINK)
+        self._make_room(self._lm.count_tokens((closing + request).text) + self._limits.outputs, truncate)
+        if self._is_in_open_think:
+            self._append(closing)
         self._append(request)
         params = SamplingParams(max_tokens=self._limits.outputs)
         output = stream_text(self._session, params, extraction.constraint, lambda text: self._emit(OutputDelta(text)))
@@ -220,7 +229,7 @@ class AgentRun:
         self._session = self._lm.session()
         if self._is_cancelled:
             raise RequestAbortedError("The run was cancelled.")
-        self._append(self._opening)
+        self._append(think_closed(self._opening) if self.trajectory.steps else self._opening)
         for step in self.trajectory.steps:
             self._append(self._format.step(step))
 

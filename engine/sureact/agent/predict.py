@@ -9,6 +9,7 @@ from sureact.agent.default_model import default_model
 from sureact.agent.events import AnswerReady, OnEvent, OutputDelta
 from sureact.agent.extraction import OutputExtraction
 from sureact.agent.prediction import Prediction, RunUsage
+from sureact.agent.prompt_format import think_closed
 from sureact.agent.prompt_template import input_texts, render_template
 from sureact.agent.signature import Signature
 from sureact.agent.streaming import stream_text
@@ -82,7 +83,10 @@ class Predict:
     def _prompt(self, inputs: dict[str, Any]) -> PromptText:
         values = self.signature.check_inputs(inputs)
         task = render_template("inputs", inputs=input_texts(values))
-        return self.lm.render_chat([{"role": "system", "content": self._system}, {"role": "user", "content": task}])
+        # Outputs are no thought, so they do not stand inside a `<think>` that a chat template opened.
+        return think_closed(
+            self.lm.render_chat([{"role": "system", "content": self._system}, {"role": "user", "content": task}])
+        )
 
     def _tell_text(self, text: str) -> None:
         if self.on_event:

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from sureact.constraints.constraint import Constraint
     from sureact.sampling_params import SamplingParams
 
+THINK_OPEN = "<think>"
+THINK_CLOSE = "</think>"
+AFTER_THINK = "\n\n"
+"""What thinking models write around a thought, and after it."""
+
 
 class PromptFormat(ABC):
     """How one agent's runs are written down: opening, thought, call, observation, request for the outputs."""
@@ -98,7 +103,8 @@ class PromptFormat(ABC):
         thought = plain_text(self.closed_thought(self.thought_prefix + step.thought))
         # A lone surrogate can only have come from an escape, so it is one again.
         args_json = json.dumps(step.tool_args, ensure_ascii=False).encode(errors="backslashreplace").decode()
-        return self.thought_start + thought + self.call(step.tool_name, args_json) + self.observation_of(step)
+        start = think_closed(self.thought_start)
+        return start + thought + self.call(step.tool_name, args_json) + self.observation_of(step)
 
     thought_prefix: ClassVar[str] = ""
     """What the model itself writes between `thought_start` and a thought."""
@@ -122,6 +128,17 @@ def call_branches(tools: Mapping[str, Tool]) -> list[ToolCallBranch]:
 def plain_text(text: str) -> PromptText:
     """Return text in which nothing is a control token."""
     return PromptText((TextSpan(text, is_control=False),))
+
+
+def ends_in_think(text: PromptText) -> bool:
+    """Whether a chat template opened a `<think>` and left it open, as those of models that always think do."""
+    control = "".join(span.text for span in text.spans if span.is_control)
+    return control.rfind(THINK_OPEN) > control.rfind(THINK_CLOSE)
+
+
+def think_closed(text: PromptText) -> PromptText:
+    """Return a prompt after which something else than a thought can be decoded."""
+    return text + template_text(THINK_CLOSE + AFTER_THINK) if ends_in_think(text) else text
 
 
 def template_text(text: str) -> PromptText:

@@ -278,6 +278,7 @@ class ReAct:
         step = Step(
             index=index,
             thought=thought.text,
+            thinking=thought.thinking,
             tool_name=call.tool_name,
             tool_args=call.tool_args,
             observation=cut_to_tokens(result.observation, run.observation_limit, self.lm.count_tokens),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sureact.constraints.constraint import Constraint
     from sureact.sampling_params import SamplingParams
 
-CONTROL_TOKENS = ("<|im_end|>", "<|im_start|>", "<tool_call>", "</tool_call>")
+CONTROL_TOKENS = ("<|im_end|>", "<|im_start|>", "<tool_call>", "</tool_call>", "<think>", "</think>")
 """Their ids follow the 256 bytes, in this order; the first ends a text."""
 
 _CONTROL_PATTERN = re.compile("|".join(map(re.escape, CONTROL_TOKENS)))

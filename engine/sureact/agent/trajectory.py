@@ -36,6 +36,9 @@ class Step:
     """Seconds in the model."""
     tool_s: float = 0.0
     """Seconds in the tool."""
+    thinking: str = ""
+    """What the model wrote between `<think>` and `</think>` before the thought; not written again when the context is
+    rebuilt."""
 
 
 class Trajectory(Mapping[str, Any]):

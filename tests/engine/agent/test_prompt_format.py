@@ -1,11 +1,12 @@
 import pytest
 
-from sureact.agent.prompt_format import call_branches, plain_text, template_text
+from sureact.agent.prompt_format import call_branches, ends_in_think, plain_text, template_text, think_closed
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.tool import Tool
 from sureact.agent.trajectory import Step
 from sureact.errors import UnsupportedSchemaError
+from sureact.tokens.chat_template import PromptText
 
 CALLS = {
     "fields": [" I look.\n", "Action: look\nArguments: {}\n", " Done.\n", "Action: finish\nArguments: {}\n"],
@@ -68,6 +69,21 @@ def test_a_lone_surrogate_in_arguments_is_written_as_an_escape(name: str):
 def test_what_is_text_and_what_is_template_stay_apart():
     spans = (plain_text("a") + template_text("b")).spans
     assert [(span.text, span.is_control) for span in spans] == [("a", False), ("b", True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [
+        (template_text("a"), False),
+        (template_text("<think>\n"), True),
+        (template_text("<think>\n\n</think>\n\n"), False),
+        (template_text("</think><think>") + plain_text("</think>"), True),
+        (template_text("a") + plain_text("<think>"), False),
+    ],
+)
+def test_only_a_template_can_leave_a_think_open(text: PromptText, is_open: bool):
+    assert ends_in_think(text) == is_open
+    assert think_closed(text).text == text.text + ("</think>\n\n" if is_open else "")
 
 
 def test_a_tool_that_cannot_be_enforced_is_refused_before_a_run():
