@@ -239,6 +239,10 @@ class Tool:
         except ValueError as error:
             raise ToolExecutionError(f"{self.name} refuses {dict(args)!r}: {error}") from error
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tool:
+        """Return the tool itself: it holds nothing of a run, and its processes and counts are those of its function."""
+        return self
+
     def __repr__(self) -> str:
         return f"Tool({self.name}: {', '.join(self.args)})"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import threading
 import types
+import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
-from sureact.errors import ToolDefinitionError
+from sureact.errors import ToolDefinitionError, ToolExecutionError
 
 _METHODS = (types.FunctionType, staticmethod, classmethod)
 
@@ -84,24 +85,54 @@ class RunInstances:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        # A constructor that hangs on a thread that was left behind must hold up no other class, and not the end.
+        self._locks: dict[ToolState, threading.Lock] = {}
         self._instances: dict[ToolState, object] = {}
-        self._stack = ExitStack()
+        self._entered: list[AbstractContextManager[Any]] = []
+        self._is_closed = False
 
     def of(self, state: ToolState) -> object:
-        """Return the run's instance. What is a context manager is entered, and its `__enter__` gives the instance."""
+        """Return the run's instance. What is a context manager is entered, and its `__enter__` gives the instance.
+
+        Raises:
+            ToolExecutionError: the run has ended.
+        """
         with self._lock:
+            own_lock = self._locks.setdefault(state, threading.Lock())
+        with own_lock:
             if state not in self._instances:
-                made = state.make()
-                if hasattr(type(made), "__enter__") and hasattr(type(made), "__exit__"):
-                    made = self._stack.enter_context(cast("AbstractContextManager[Any]", made))
-                self._instances[state] = made
+                self._keep(state, state.make())
             return self._instances[state]
 
     def close(self) -> None:
-        """Leave the instances that are context managers."""
+        """Leave the instances that are context managers, the last one first. What one raises is a warning."""
         with self._lock:
-            self._instances.clear()
-            self._stack.close()
+            self._is_closed = True
+            entered, self._entered = self._entered, []
+        for manager in reversed(entered):
+            try:
+                manager.__exit__(None, None, None)
+            except Exception as error:  # what the run gave must not be lost with it
+                warnings.warn(
+                    f"A {type(manager).__name__} raised when its run ended: {type(error).__name__}: {error}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+    def _keep(self, state: ToolState, made: object) -> None:
+        manager = None
+        if hasattr(type(made), "__enter__") and hasattr(type(made), "__exit__"):
+            manager = cast("AbstractContextManager[Any]", made)
+            made = manager.__enter__()
+        with self._lock:
+            self._instances[state] = made
+            is_late = self._is_closed
+            if manager is not None and not is_late:
+                self._entered.append(manager)
+        if is_late:
+            if manager is not None:
+                manager.__exit__(None, None, None)
+            raise ToolExecutionError("the run has ended")
 
 
 def _require_no_arguments(cls: type) -> None:

@@ -1,10 +1,12 @@
+import copy
+import threading
 from typing import Any
 
 import pytest
 
 from sureact.agent.tool import Tool
 from sureact.agent.tool_state import RunInstances, ToolMethod, ToolState
-from sureact.errors import ToolDefinitionError, ToolExecutionError
+from sureact.errors import ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 
 
 class Notes:
@@ -179,3 +181,51 @@ def test_a_method_names_itself():
 def test_what_gives_no_tools_is_refused(owner: Any, make: Any):
     with pytest.raises(ToolDefinitionError):
         Tool.methods_of(owner, make)
+
+
+class Clumsy(Connection):
+    def __exit__(self, *error: object) -> None:
+        raise OSError("stuck")
+
+
+def test_what_fails_at_the_end_is_a_warning():
+    instances = RunInstances()
+    Tool(Clumsy).bound_to(instances)(query="a")
+    with pytest.warns(RuntimeWarning, match="A Clumsy raised when its run ended: OSError: stuck"):
+        instances.close()
+
+
+def test_an_instance_that_is_made_too_late_is_left_at_once():
+    Connection.log.clear()
+    instances = RunInstances()
+    instances.close()
+    with pytest.raises(ToolExecutionError, match="run has ended"):
+        Tool(Connection).bound_to(instances)(query="a")
+    assert Connection.log == ["opened", "closed"]
+
+
+RELEASE = threading.Event()
+
+
+class Slow:
+    def __init__(self) -> None:
+        RELEASE.wait(30)
+
+    def look(self) -> str:
+        """Look."""
+        return ""
+
+
+def test_a_class_that_hangs_holds_up_no_other_and_not_the_end():
+    instances = RunInstances()
+    (look,) = Tool.methods_of(Slow, timeout_s=0.05)
+    with pytest.raises(ToolTimeoutError):
+        look.bound_to(instances)()
+    assert Tool(Connection).bound_to(instances)(query="a") == "A"
+    instances.close()
+    RELEASE.set()
+
+
+def test_a_copy_of_what_holds_a_tool_holds_the_same_tool():
+    tool = Tool(Connection)
+    assert copy.deepcopy([tool])[0] is tool
