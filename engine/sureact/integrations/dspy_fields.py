@@ -1,0 +1,118 @@
+"""The output fields of a dspy predictor, and the tools that the last of them may call.
+
+`constrain(program)` writes down, for every predictor, which fields it has and of which types; for the predictors of
+`dspy.ReAct` and `dspy.ReActV2` also the tools with the schemas of their arguments, read from the module's tools and
+never from a prompt. The note travels as `metadata` of the call, so it needs no adapter of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from sureact.constraints.json_schema import JsonSchemaConstraint, json_schema
+from sureact.errors import ConfigError
+
+METADATA_KEY = "sureact"
+"""Where in a call's `metadata` a layout is."""
+
+CALL_FIELDS = ("next_tool_name", "next_tool_args")
+"""The fields of `dspy.ReAct` that the tools decide together."""
+
+TOOL_CALLS_FIELD = "tool_calls"
+"""The field of `dspy.ReActV2` that native calls take the place of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An output field: its name and the JSON schema of its value.
+
+    In ChatAdapter's frame a schema of plain text (`{"type": "string"}`, maybe with `maxLength`) and an `enum` of texts
+    are bare, and all else is JSON.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the value is any text, or maybe nothing."""
+        kinds: list[Mapping[str, Any]] = [kind for kind in self.schema.get("anyOf", ()) if kind != {"type": "null"}]
+        schema = kinds[0] if len(kinds) == 1 and not set(self.schema) - {"anyOf"} else self.schema
+        return schema.get("type") == "string" and not set(schema) - {"type", "maxLength"}
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The texts that the value is one of; none if it is something else."""
+        values: list[object] = list(self.schema.get("enum", []))
+        is_bare = all(isinstance(value, str) and value == value.strip() and "\n" not in value for value in values)
+        return tuple(map(str, values)) if is_bare else ()
+
+
+@dataclass(frozen=True)
+class FieldLayout:
+    """The output fields of one predictor, and the tools that the last two are a call of."""
+
+    fields: tuple[Field, ...]
+    tools: Mapping[str, Mapping[str, Any]]
+    """Schema of the arguments by the tool's name; empty where no call is among the fields."""
+
+    @classmethod
+    def read(cls, notation: object) -> FieldLayout:
+        """Read what `write` wrote.
+
+        Raises:
+            ConfigError: it is not that.
+        """
+        try:
+            written = cast("dict[str, Any]", notation)
+            fields = tuple(Field(str(name), dict(schema)) for name, schema in written["fields"])
+            return cls(fields, dict(written.get("tools", {})))
+        except (TypeError, KeyError, ValueError) as error:
+            raise ConfigError(
+                f"metadata[{METADATA_KEY!r}] is {notation!r}; it is what constrain(...) writes."
+            ) from error
+
+    def write(self) -> dict[str, Any]:
+        """Return the layout as JSON."""
+        fields = [[field.name, dict(field.schema)] for field in self.fields]
+        return {"fields": fields, **({"tools": dict(self.tools)} if self.tools else {})}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all fields, in order."""
+        return [*(field.name for field in self.fields), *(CALL_FIELDS if self.tools else ())]
+
+    def without_calls(self) -> FieldLayout:
+        """Return what is left where calls are native."""
+        return replace(self, fields=tuple(field for field in self.fields if field.name != TOOL_CALLS_FIELD))
+
+    def json_constraint(self) -> JsonSchemaConstraint:
+        """Return the fields as one JSON object, in order."""
+        before = {field.name: field.schema for field in self.fields}
+        branches = [
+            _object_of({**before, CALL_FIELDS[0]: {"const": name}, CALL_FIELDS[1]: schema})
+            for name, schema in self.tools.items()
+        ] or [_object_of(before)]
+        properties = [schema for branch in branches for schema in branch["properties"].values()]
+        whole = {"anyOf": branches} if self.tools else branches[0]
+        return json_schema(_with_definitions_on_top(whole, properties), additional_properties="closed")
+
+
+def _object_of(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: dict(schema) for name, schema in properties.items()},
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _with_definitions_on_top(schema: dict[str, Any], properties: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Move the `$defs` of properties to where their references point."""
+    definitions: dict[str, Any] = {}
+    for name, definition in (item for each in properties for item in each.pop("$defs", {}).items()):
+        if definitions.setdefault(name, definition) != definition:
+            raise ConfigError(f"Two types of the fields are called {name!r} and differ; rename one.")
+    return {**schema, "$defs": definitions} if definitions else schema

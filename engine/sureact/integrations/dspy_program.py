@@ -1,0 +1,160 @@
+"""Grammars for the predictors of a dspy program, so that no answer fails to parse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin
+
+import dspy
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
+from sureact.errors import ConfigError
+from sureact.integrations.dspy_fields import CALL_FIELDS, METADATA_KEY, Field, FieldLayout
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+# dspy wraps the class in what marks it as experimental, which hides from a type checker that it is one.
+_REACT_V2: type[dspy.Module] = cast("Any", dspy.ReActV2)
+
+_Program = TypeVar("_Program", bound=dspy.Module)
+
+_THOUGHTS = ("next_thought", "reasoning")
+"""Fields that small models do not always end by themselves."""
+
+_LIMITING = {"enum", "const", "format", "pattern", "maxLength"}
+_DATA = {"enum", "const", "default", "examples"}
+
+
+def constrain(
+    program: _Program, *, max_thought_length: int | None = 1000, max_string_length: int | None = 500
+) -> _Program:
+    """Let every answer that this program gets on a sureact engine hold the fields it must, with values of their types.
+
+    A `dspy.ReAct` and a `dspy.ReActV2` can then name no tool but theirs, with arguments of that tool's schema; the
+    tools are those of the module, whatever an optimizer makes of the prompt. Call it again when signatures or tools
+    have changed. Other language models do not know what this adds to a call: `release` takes it off.
+
+    Args:
+        program: a module; its predictors are changed in place.
+        max_thought_length: most characters of a thought (`next_thought`, `reasoning`), after which the answer must go
+            on with the next field; None for no limit.
+        max_string_length: most characters of a text in a tool's arguments where the schema has no limit; None for none.
+
+    Returns:
+        The same program.
+
+    Raises:
+        ConfigError: a field has a type that no JSON schema describes, or nothing is left to generate under a limit.
+    """
+    for option, value in (("max_thought_length", max_thought_length), ("max_string_length", max_string_length)):
+        if value is not None and value < 1:
+            raise ConfigError(f"{option} is {value!r}; it must be at least 1, or None.")
+    tools_of = {id(agent.react): agent for agent in _agents(program)}
+    for name, predictor in program.named_predictors():
+        agent = tools_of.get(id(predictor))
+        tools = {} if agent is None else _tool_schemas(agent, max_string_length)
+        layout = _layout_of(name, predictor, isinstance(agent, dspy.ReAct), tools, max_thought_length)
+        kept = {key: value for key, value in _metadata(predictor).items() if key != METADATA_KEY}
+        predictor.update_config(metadata={**kept, METADATA_KEY: layout.write()})
+        if isinstance(agent, _REACT_V2):
+            predictor.update_config(tool_choice="required")
+    return program
+
+
+def release(program: _Program) -> _Program:
+    """Take off what `constrain` added; return the same program."""
+    tools_of = {id(agent.react): agent for agent in _agents(program)}
+    for _, predictor in program.named_predictors():
+        kept = {key: value for key, value in _metadata(predictor).items() if key != METADATA_KEY}
+        dropped = {"metadata", "tool_choice"} if isinstance(tools_of.get(id(predictor)), _REACT_V2) else {"metadata"}
+        config = {key: value for key, value in predictor.config.items() if key not in dropped}
+        predictor.config = {**config, **({"metadata": kept} if kept else {})}
+    return program
+
+
+def _metadata(predictor: Any) -> Mapping[str, Any]:
+    return predictor.config.get("metadata") or {}
+
+
+def _agents(program: dspy.Module) -> Iterator[Any]:
+    for _, module in program.named_sub_modules(dspy.Module):
+        if isinstance(module, dspy.ReAct | _REACT_V2):
+            yield module
+
+
+def _layout_of(
+    name: str, predictor: Any, is_react: bool, tools: dict[str, dict[str, Any]], max_thought_length: int | None
+) -> FieldLayout:
+    fields: list[Field] = []
+    for field_name, info in predictor.signature.output_fields.items():
+        if is_react and field_name in CALL_FIELDS:
+            continue
+        schema = _schema_of(f"{name}.{field_name}", info, tools)
+        if field_name in _THOUGHTS and schema == {"type": "string"} and max_thought_length is not None:
+            schema = {**schema, "maxLength": max_thought_length}
+        fields.append(Field(field_name, schema))
+    return FieldLayout(tuple(fields), tools if is_react else {})
+
+
+def _tool_schemas(agent: Any, max_string_length: int | None) -> dict[str, dict[str, Any]]:
+    schemas: dict[str, dict[str, Any]] = {}
+    for name, tool in agent.tools.items():
+        args: dict[str, Any] = tool.args or {}
+        schemas[name] = {
+            "type": "object",
+            "properties": {arg: _with_limit(schema, max_string_length) for arg, schema in args.items()},
+            "required": [arg for arg, schema in args.items() if "default" not in schema],
+            "additionalProperties": False,
+        }
+    return schemas
+
+
+def _with_limit(schema: Any, max_length: int | None) -> Any:
+    """Limit the texts of a schema that nothing else limits; small models do not always end them."""
+    if isinstance(schema, list):
+        return [_with_limit(item, max_length) for item in schema]
+    if not isinstance(schema, dict) or max_length is None:
+        return schema
+    limited = {key: value if key in _DATA else _with_limit(value, max_length) for key, value in schema.items()}
+    is_free = schema.get("type") == "string" and not _LIMITING & set(schema)
+    return {**limited, "maxLength": max_length} if is_free else limited
+
+
+def _schema_of(name: str, info: FieldInfo, tools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    annotation: Any = info.annotation
+    if annotation is str or annotation is dspy.Reasoning:
+        return {"type": "string"}
+    if annotation is dspy.ToolCalls and tools:
+        return _tool_calls_schema(tools)
+    if get_origin(annotation) is Literal and all(isinstance(value, str) for value in get_args(annotation)):
+        return {"enum": list(get_args(annotation))}
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        # dspy takes a member by its value, if that is a text, or by its name.
+        has_texts = all(isinstance(member.value, str) for member in annotation)
+        return {"enum": [member.value if has_texts else member.name for member in annotation]}
+    if isinstance(annotation, type) and issubclass(annotation, dspy.Type):
+        raise ConfigError(f"{name} is a {annotation.__name__}, which dspy reads in a way of its own; leave it alone.")
+    try:
+        return TypeAdapter(info.rebuild_annotation()).json_schema()
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise ConfigError(f"{name} has a type without a JSON schema: {error}") from error
+
+
+def _tool_calls_schema(tools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    calls = [
+        {
+            "type": "object",
+            "properties": {"name": {"const": name}, "args": schema},
+            "required": ["name", "args"],
+            "additionalProperties": False,
+        }
+        for name, schema in tools.items()
+    ]
+    return {
+        "type": "object",
+        "properties": {"tool_calls": {"type": "array", "minItems": 1, "items": {"anyOf": calls}}},
+        "required": ["tool_calls"],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,150 @@
+"""`constrain`: what it writes down of a program, and that a random model then never slips."""
+
+from enum import Enum
+from typing import Any, Literal
+
+import dspy as dspy_package
+import pydantic
+import pytest
+
+from sureact.errors import ConfigError
+from sureact.integrations.dspy import constrain, release
+from sureact.integrations.dspy_fields import FieldLayout
+
+dspy: Any = dspy_package
+"""Its types say signature classes where texts are taken too."""
+
+
+class Color(Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Size(pydantic.BaseModel):
+    width: Literal[1, 2]
+    tags: list[Literal["a"]] = pydantic.Field(max_length=1)
+
+
+class Judge(dspy.Signature):
+    """Judge it."""
+
+    question: str = dspy.InputField()
+    size: Size = dspy.OutputField()
+    color: Color = dspy.OutputField()
+    kind: Literal["x", "y z"] = dspy.OutputField()
+    sure: bool = dspy.OutputField()
+
+
+def search(query: Literal["cats", "dogs"], k: int = 3, options: dict[Literal["lang"], str] | None = None) -> str:
+    """Search."""
+    return f"{query} {k}"
+
+
+def clock() -> str:
+    """Tell the time."""
+    return "noon"
+
+
+def layout_of(predictor: Any) -> FieldLayout:
+    return FieldLayout.read(predictor.config["metadata"]["sureact"])
+
+
+def test_the_fields_of_every_predictor_are_written_down() -> None:
+    program = constrain(dspy.ChainOfThought(Judge), max_thought_length=40)
+    fields = {field.name: field for field in layout_of(program.predict).fields}
+    assert list(fields) == ["reasoning", "size", "color", "kind", "sure"]
+    assert fields["reasoning"].schema == {"type": "string", "maxLength": 40}
+    assert fields["color"].choices == ("RED", "BLUE")
+    assert fields["kind"].choices == ("x", "y z")
+    assert fields["sure"].schema == {"type": "boolean"}
+
+
+def test_the_tools_are_those_of_the_module_with_limits_for_free_text() -> None:
+    react = constrain(dspy.ReAct("question -> answer", tools=[search, clock]), max_string_length=7)
+    react.react.signature = react.react.signature.with_instructions("There is one tool, shell.")
+    layout = layout_of(react.react)
+    assert [field.name for field in layout.fields] == ["next_thought"]
+    assert list(layout.tools) == ["search", "clock", "finish"]
+    assert layout.tools["finish"]["properties"] == {}
+    assert layout.tools["search"]["required"] == ["query"]
+    assert "'maxLength': 7" in str(layout.tools["search"]["properties"]["options"])
+    assert layout.tools["search"]["properties"]["query"]["enum"] == ["cats", "dogs"]
+    assert layout_of(react.extract.predict).tools == {}
+
+
+def test_no_limit_leaves_the_schemas_alone() -> None:
+    react = constrain(dspy.ReAct("question -> answer", tools=[search]), max_thought_length=None, max_string_length=None)
+    assert "maxLength" not in str(layout_of(react.react).write())
+
+
+def test_release_leaves_what_was_there_before() -> None:
+    react = dspy.ReAct("question -> answer", tools=[clock])
+    react.react.update_config(metadata={"mine": 1}, temperature=0.5)
+    v2 = dspy.ReActV2("question -> answer", tools=[clock])
+    assert release(constrain(react)) is react
+    assert react.react.config == {"metadata": {"mine": 1}, "temperature": 0.5}
+    assert react.extract.predict.config == {}
+    assert constrain(v2).react.config["tool_choice"] == "required"
+    assert release(v2).react.config == {}
+
+
+@pytest.mark.parametrize("option", ["max_thought_length", "max_string_length"])
+def test_a_limit_that_leaves_nothing_is_refused(option: Any) -> None:
+    with pytest.raises(ConfigError, match=f"{option} is 0"):
+        constrain(dspy.Predict("a -> b"), **{option: 0})
+
+
+def test_a_field_that_dspy_reads_in_its_own_way_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="image is a Image"):
+        constrain(dspy.Predict(dspy.Signature("a -> b").append("image", dspy.OutputField(), dspy.Image)))
+
+
+@pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter()])
+def test_typed_answers_of_a_random_model_are_of_their_types(dspy_lm: Any, adapter: Any) -> None:
+    program = constrain(dspy.ChainOfThought(Judge), max_thought_length=20)
+    with dspy.context(adapter=adapter):
+        answer = program(question="Which?")
+    assert isinstance(answer.size, Size)
+    assert isinstance(answer.color, Color)
+    assert answer.kind in ("x", "y z")
+    assert isinstance(answer.sure, bool)
+    assert len(answer.reasoning) <= 20
+    assert len(dspy_lm.history) == 1  # no second call because the first did not parse
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter()])
+def test_a_react_run_of_a_random_model_never_slips(dspy_lm: Any, adapter: Any, seed: int) -> None:
+    react = dspy.ReAct('question -> answer: Literal["yes", "no"]', tools=[search, clock], max_iters=4)
+    constrain(react, max_thought_length=20, max_string_length=5)
+    react.react.update_config(temperature=1.0, seed=seed, max_tokens=2000)
+    with dspy.context(adapter=adapter):
+        run = react(question="Cats?")
+    steps = sum(key.startswith("tool_name") for key in run.trajectory)
+    assert steps == 4 or run.trajectory[f"tool_name_{steps - 1}"] == "finish"
+    assert not any("Execution error" in str(value) for value in run.trajectory.values())
+    assert run.answer in ("yes", "no")
+    assert len(dspy_lm.history) == steps + 1
+
+
+@pytest.mark.parametrize(
+    "adapter",
+    [
+        dspy.ChatAdapter(),
+        dspy.JSONAdapter(),
+        dspy.ChatAdapter(use_native_function_calling=True),
+        dspy.JSONAdapter(use_native_function_calling=False),
+    ],
+)
+def test_a_react_v2_run_of_a_random_model_never_slips(dspy_lm: Any, adapter: Any) -> None:
+    react = dspy.ReActV2('question -> answer: Literal["yes", "no"]', tools=[clock], max_iters=3)
+    constrain(react, max_thought_length=20)
+    with dspy.context(adapter=adapter):
+        run = react(question="Cats?")
+    assert run.answer in ("yes", "no")
+    assert run.termination_reason in ("submit", "forced_submit")
+    results = [
+        result for event in run.history.messages for result in event["tool_calls"].tool_call_results.tool_call_results
+    ]
+    assert results
+    assert not any(result.is_error for result in results)
