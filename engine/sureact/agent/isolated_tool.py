@@ -1,4 +1,4 @@
-"""Runs a tool in processes of its own, at the lowest priority, so that it takes no time from the engine."""
+"""Runs a tool in processes of its own, at the lowest priority, so that the engine goes first."""
 
 from __future__ import annotations
 

@@ -81,8 +81,8 @@ class Tool:
             retry_on: exception classes; by default `ConnectionError` and `TimeoutError`. A call that was given up after
                 `timeout_s` may have done its work, so it is tried again only if `ToolTimeoutError` is named.
             backoff_s: seconds before the second attempt; twice as many before each further one, at most 30.
-            isolate: run the function in a process of its own, at the lowest priority: it takes no time from the engine,
-                and one that hangs is ended. It must be one that another process can import; calls give the text that a
+            isolate: run the function in a process of its own, at the lowest priority: the engine goes first, and a
+                function that hangs is ended. It must be one that another process can import; calls give the text that a
                 model reads.
 
         Raises:
