@@ -1,7 +1,10 @@
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sureact.agent.host_paths import without_host_paths
 
@@ -50,3 +53,15 @@ def test_a_path_that_the_model_wrote_stays():
     assert without_host_paths(text, ["/usr/share/no.txt", ""]) == (
         "No such file: '/usr/share/no.txt' or '[...]/other.txt'"
     )
+
+
+@given(st.text(st.sampled_from("/\\\\'\"`C: ausr.\n~-é"), max_size=60))
+def test_any_text_can_be_read(text: str):
+    assert isinstance(without_host_paths(text), str)
+
+
+@pytest.mark.parametrize("piece", ["'/usr", "/usr", "'/", "\\\\", "C:/", "`/usr/a b"])
+def test_no_text_takes_long(piece: str):
+    start = time.perf_counter()
+    without_host_paths(piece * 2000)
+    assert time.perf_counter() - start < 2

@@ -110,3 +110,22 @@ def test_notes_of_an_error_are_shown():
     error = ValueError("no")
     error.add_note("3 attempts")
     assert error_text("t", error) == "Execution error in t: ValueError: no (3 attempts)"
+
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.integers()
+    | st.text()
+    | st.binary()
+    | st.dates()
+    | st.complex_numbers()
+)
+KEYS = st.text() | st.integers() | st.none() | st.tuples(st.integers())
+
+
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner) | st.tuples(inner, inner)))
+def test_any_result_is_text_that_a_tokenizer_takes(result: object):
+    observation_text(result).encode()
+    error_text("t", ValueError(result)).encode()
