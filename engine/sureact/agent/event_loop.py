@@ -66,10 +66,10 @@ class EventLoopThread:
         except FutureTimeoutError as error:
             if future.done():  # just now, or the coroutine itself raised this
                 return future.result()
-            self._give_up(future)
-            raise ToolTimeoutError(
-                f"no result within {round(timeout_s or 0, 3):g} s; the call was cancelled"
-            ) from error
+            ending = (
+                "the call was cancelled" if self._give_up(future) else "it blocks its event loop and was left behind"
+            )
+            raise ToolTimeoutError(f"no result within {round(timeout_s or 0, 3):g} s; {ending}") from error
         except CancelledError as error:
             if cancellation is None or not cancellation.is_cancelled:
                 raise
@@ -90,13 +90,14 @@ class EventLoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_GRACE_S)
 
-    def _give_up(self, future: Future[Any]) -> None:
-        """Cancel, and see whether the loop still turns."""
+    def _give_up(self, future: Future[Any]) -> bool:
+        """Cancel, and return whether the loop still turns."""
         future.cancel()
         turned = threading.Event()
         self._loop.call_soon_threadsafe(turned.set)
         if not turned.wait(_GRACE_S):
             self.is_usable = False
+        return self.is_usable
 
     def _work(self) -> None:
         asyncio.set_event_loop(self._loop)

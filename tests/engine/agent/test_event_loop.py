@@ -95,7 +95,7 @@ def test_a_loop_that_a_coroutine_blocks_is_replaced(monkeypatch: pytest.MonkeyPa
         release.wait(30)
 
     blocked = shared_event_loop()
-    with pytest.raises(ToolTimeoutError):
+    with pytest.raises(ToolTimeoutError, match="blocks its event loop"):
         blocked.run(block(), timeout_s=0.05)
     assert not blocked.is_usable
     assert shared_event_loop() is not blocked
