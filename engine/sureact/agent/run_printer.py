@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 from sureact.agent.events import AnswerReady, CallDelta, CallStarted, Event, ObservationReady, ThoughtDelta
 from sureact.agent.tool import FINISH
+from sureact.visible_text import visible
 
 if TYPE_CHECKING:
     from typing import TextIO
 
 _COLORS = {"green": "\033[32m", "blue": "\033[34m"}
 _END = "\033[0m"
-# What a model or a tool writes must not steer the terminal: control characters become their visible pictures.
-_PICTURES = {
-    **{code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"},
-    127: 0x2421,
-    **dict.fromkeys(range(128, 160), 0xFFFD),
-}
 
 
 class RunPrinter:
@@ -67,7 +62,8 @@ class RunPrinter:
         return True
 
     def _print(self, text: str, color: Literal["green", "blue"]) -> None:
-        text = text.translate(_PICTURES)
+        # What a model or a tool writes must not steer the terminal.
+        text = visible(text)
         self._file.write(f"{_COLORS[color]}{text}{_END}" if self._color else text)
         self._file.flush()
         self._is_line_open = bool(text) and not text.endswith("\n")

@@ -9,15 +9,10 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from sureact.visible_text import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
-
-# What a model or a tool writes must not steer the terminal: control characters become their visible pictures.
-_PICTURES = {
-    **{code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"},
-    127: 0x2421,
-    **dict.fromkeys(range(128, 160), 0xFFFD),
-}
 
 
 def add_output_options(parser: argparse.ArgumentParser, *, json_help: str | None = None) -> None:
@@ -27,11 +22,6 @@ def add_output_options(parser: argparse.ArgumentParser, *, json_help: str | None
     parser.add_argument(
         "--verbose", action="store_true", help="show where the time of the model went, and the traceback of an error"
     )
-
-
-def visible(text: str) -> str:
-    """Return a text with control characters, but for tab and newline, made visible."""
-    return text.translate(_PICTURES)
 
 
 def write_result(text: str, *, end: str = "\n") -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sureact.agent.events import CallDelta, ContextTruncated, Event, ObservationReady, OutputDelta, ThoughtDelta
-from sureact.cli.console import error_console, visible
+from sureact.cli.console import error_console
+from sureact.visible_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

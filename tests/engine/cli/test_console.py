@@ -5,27 +5,13 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sureact.cli.console import error_console, note, table_text, visible, working, write_json, write_result
+from sureact.cli.console import error_console, note, table_text, working, write_json, write_result
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@given(st.text())
-def test_visible_text_cannot_steer_a_terminal(text: str) -> None:
-    shown = visible(text)
-    assert len(shown) == len(text)
-    assert not any((ord(c) < 32 and c not in "\t\n") or 127 <= ord(c) < 160 for c in shown)
-
-
-@given(st.text(st.characters(min_codepoint=32, exclude_categories=["C"])))
-def test_visible_text_keeps_what_is_harmless(text: str) -> None:
-    assert visible(text + "\n\t") == text + "\n\t"
 
 
 def test_results_go_to_a_pipe_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
