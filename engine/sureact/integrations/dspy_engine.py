@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack, aclosing, closing, contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
 
@@ -151,7 +151,7 @@ class DspyEngine(_Front):
                 except StopIteration as end:
                     return self._response(request, ask, end.value)
 
-    def stream(self, request: lm15.Request) -> Iterator[StreamEvent]:
+    def stream(self, request: lm15.Request) -> Generator[StreamEvent]:
         """Yield the answer as it comes; closing cancels. Raises what `complete` does."""
         with _errors_of_dspy():
             ask, dialogue, prompt_ids = self._read(request, is_stream=True)
@@ -206,28 +206,30 @@ class AsyncDspyEngine(_Front):
         with _errors_of_dspy():
             ask, dialogue, prompt_ids = await asyncio.to_thread(self._read, request, is_stream=False)
             answer: Answer | None = None
-            async for shown in self._run(dialogue, prompt_ids):
-                answer = shown if isinstance(shown, Answer) else answer
+            async with aclosing(self._run(dialogue, prompt_ids)) as run:
+                async for shown in run:
+                    answer = shown if isinstance(shown, Answer) else answer
             assert answer is not None, "a dialogue ends with its answer"
             return self._response(request, ask, answer)
 
-    async def stream(self, request: lm15.Request) -> AsyncIterator[StreamEvent]:
+    async def stream(self, request: lm15.Request) -> AsyncGenerator[StreamEvent]:
         """Yield the answer as it comes; closing cancels. Raises what `DspyEngine.complete` does."""
         with _errors_of_dspy():
             ask, dialogue, prompt_ids = await asyncio.to_thread(self._read, request, is_stream=True)
             yield lm15.StreamStartEvent(model=request.model, adaptations=_adaptations(ask, is_stream=True))
-            async for shown in self._run(dialogue, prompt_ids):
-                if isinstance(shown, Answer):
-                    yield lm15.StreamEndEvent(finish_reason=shown.finish_reason, usage=shown.usage)
-                else:
-                    yield lm15.StreamDeltaEvent(shown)
+            async with aclosing(self._run(dialogue, prompt_ids)) as run:
+                async for shown in run:
+                    if isinstance(shown, Answer):
+                        yield lm15.StreamEndEvent(finish_reason=shown.finish_reason, usage=shown.usage)
+                    else:
+                        yield lm15.StreamDeltaEvent(shown)
 
     async def aclose(self) -> None:
         """Close an engine that `lm` or `load_state` opened; one that was given stays open."""
         await self._async_engine.close()
         await asyncio.to_thread(_close_if_own, self._engine)
 
-    async def _run(self, dialogue: Dialogue, prompt_ids: list[int]) -> AsyncIterator[Delta | Answer]:
+    async def _run(self, dialogue: Dialogue, prompt_ids: list[int]) -> AsyncGenerator[Delta | Answer]:
         steps = dialogue.run()
         reply: object = None
         async with self._async_engine.session() as session:
@@ -294,11 +296,13 @@ def _generate(session: Session, step: Generate) -> Generator[Delta, None, StepOu
 
 
 def _events(deltas: Generator[Delta, None, Answer]) -> Generator[StreamEvent, None, Answer]:
-    while True:
-        try:
-            yield lm15.StreamDeltaEvent(next(deltas))
-        except StopIteration as end:
-            return end.value
+    with closing(deltas):
+        while True:
+            try:
+                delta = next(deltas)
+            except StopIteration as end:
+                return end.value
+            yield lm15.StreamDeltaEvent(delta)
 
 
 def _score_params(engine: Engine, text: str) -> SamplingParams:

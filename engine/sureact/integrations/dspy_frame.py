@@ -75,8 +75,7 @@ class FrameConstraint(Constraint):
             compiled = try_compile(self.lark(), vocabulary, spells_json=True)
             if isinstance(compiled, str):
                 raise ConstraintCompileError(f"The fields cannot be compiled together: {compiled.strip()}")
-            judged = self._judged_values()
-            return GuardedConstraint(compiled, FrameGuard(judged), vocabulary) if judged else compiled
+            return GuardedConstraint(compiled, FrameGuard(self._judged_values()), vocabulary)
 
         return compile_once(self.cache_key, vocabulary, bind)
 
@@ -165,10 +164,14 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
         yield name, value.strip()
 
 
-class FrameGuard(Guard):
-    """Judges the values of JSON in a frame, each by the text that stands before it.
+_OTHER_LINE_BREAKS = tuple(mark.encode() for mark in "\x85\u2028\u2029")
+"""What ends a line for dspy too, and may stand in a text of JSON as it is: a header could follow inside a value."""
 
-    A value ends at the first line break: JSON spells one as an escape. So the text before a value, which has one,
+
+class FrameGuard(Guard):
+    """Judges the values of JSON in a frame, each by the text that stands before it, and allows no odd line breaks.
+
+    A value ends at the first line feed: JSON spells one as an escape. So the text before a value, which has one,
     cannot be inside another value.
     """
 
@@ -202,6 +205,9 @@ class FrameGuardState(GuardState):
 
     def _feed_line(self, line: bytes) -> bool:
         self._text += line
+        recent = self._text[-len(line) - 2 :]
+        if any(mark in recent for mark in _OTHER_LINE_BREAKS):
+            return False
         if self._value is not None:
             if not self._value.feed(line.rstrip(b"\n")):
                 return False

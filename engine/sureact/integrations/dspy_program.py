@@ -46,7 +46,7 @@ def constrain(
         The same program.
 
     Raises:
-        ConfigError: a field has a type that no JSON schema describes, or nothing is left to generate under a limit.
+        ConfigError: a field has a type without a JSON schema, or the name `completed`; or a limit is not positive.
     """
     for option, value in (("max_thought_length", max_thought_length), ("max_string_length", max_string_length)):
         if value is not None and value < 1:
@@ -91,6 +91,8 @@ def _layout_of(
     for field_name, info in predictor.signature.output_fields.items():
         if is_react and field_name in CALL_FIELDS:
             continue
+        if field_name == "completed":
+            raise ConfigError(f"{name} has an output called 'completed', which dspy's marker is called; rename it.")
         schema = _schema_of(f"{name}.{field_name}", info, tools)
         if field_name in _THOUGHTS and schema == {"type": "string"} and max_thought_length is not None:
             schema = {**schema, "maxLength": max_thought_length}

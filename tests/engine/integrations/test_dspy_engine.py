@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import math
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -245,11 +245,22 @@ def test_what_dspy_sees_of_errors_lets_it_truncate_and_go_on(dspy_lm: Any) -> No
 
 
 def test_closing_a_stream_frees_its_request(long_engine: Engine, front: DspyEngine) -> None:
-    events: Iterator[Any] = front.stream(request(long_engine, max_tokens=8000))
+    events = front.stream(request(long_engine, max_tokens=8000))
     next(events)
     next(events)
-    events.close()  # pyright: ignore[reportAttributeAccessIssue]  it is a generator
+    events.close()
     assert long_engine.stats().num_running == 0
+
+
+def test_closing_a_stream_on_an_event_loop_frees_its_request(long_engine: Engine, async_front: AsyncDspyEngine) -> None:
+    async def close() -> None:
+        events = async_front.stream(request(long_engine, max_tokens=8000))
+        await anext(events)
+        await anext(events)
+        await events.aclose()
+        assert long_engine.stats().num_running == 0
+
+    asyncio.run(close())
 
 
 def test_cancelling_a_task_frees_its_request(long_engine: Engine, async_front: AsyncDspyEngine) -> None:

@@ -121,3 +121,13 @@ def test_a_guard_judges_from_its_header_to_the_end_of_the_line() -> None:
 def test_a_value_that_ends_before_it_is_whole_is_refused() -> None:
     state = judged_numbers().new_state()
     assert not state.feed(b'[[ ## n ## ]]\n{"n": \n')
+
+
+@pytest.mark.parametrize("mark", ["\x85", "\u2028", "\u2029"])
+def test_no_line_ends_where_json_has_none(mark: str) -> None:
+    data = f'{{"n": "{mark}'.encode()
+    state = FrameGuard({}).new_state()
+    assert state.feed(data[:-1])
+    assert not state.feed(data[-1:])
+    assert not FrameGuard({}).new_state().feed(data)
+    assert FrameGuard({}).new_state().feed("  …".encode())

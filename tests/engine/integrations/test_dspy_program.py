@@ -99,6 +99,11 @@ def test_a_field_that_dspy_reads_in_its_own_way_is_refused_by_name() -> None:
         constrain(dspy.Predict(dspy.Signature("a -> b").append("image", dspy.OutputField(), dspy.Image)))
 
 
+def test_an_output_with_the_name_of_dspys_marker_is_refused() -> None:
+    with pytest.raises(ConfigError, match="rename it"):
+        constrain(dspy.Predict("a -> completed"))
+
+
 @pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter()])
 def test_typed_answers_of_a_random_model_are_of_their_types(dspy_lm: Any, adapter: Any) -> None:
     program = constrain(dspy.ChainOfThought(Judge), max_thought_length=20)
