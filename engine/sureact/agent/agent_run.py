@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from sureact.agent.events import CallDelta, ContextTruncated, Event, OutputDelta, ThoughtDelta
 from sureact.agent.prediction import RunUsage
@@ -15,16 +15,19 @@ from sureact.agent.thinking import ThoughtWriter
 from sureact.agent.trajectory import Step, Trajectory
 from sureact.errors import ConfigError, ConstraintError, PromptTooLongError, RequestAbortedError
 from sureact.sampling_params import SamplingParams
+from sureact.tokens.chat_template import PromptText
 
 if TYPE_CHECKING:
     from sureact.agent.extraction import OutputExtraction
     from sureact.agent.language_model import LanguageModel
     from sureact.agent.prompt_format import PromptFormat
+    from sureact.agent.resume import ResumePoint
+    from sureact.constraints.constraint import Constraint
     from sureact.outputs import StepOutput
-    from sureact.tokens.chat_template import PromptText
 
 # What a format writes around a thought, a call and an observation, in tokens.
 _FORMAT_TOKENS_PER_STEP = 64
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,14 @@ class TokenLimits:
         for name in ("thought", "call", "observation", "outputs"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"TokenLimits.{name} is {getattr(self, name)}; it must be at least 1.")
+
+
+class Generation(NamedTuple):
+    """One text that the model generated, and how it was asked for."""
+
+    output: StepOutput
+    params: SamplingParams
+    constraint: Constraint | None
 
 
 class Thought(NamedTuple):
@@ -83,6 +94,8 @@ class AgentRun:
         """
         self.trajectory = Trajectory()
         self.usage = RunUsage()
+        self.generations: list[Generation] = []
+        """What was generated for the last part; nothing where it was taken over from an interrupted run."""
         self._lm = lm
         self._format = prompt_format
         self._opening = prompt_format.opening(inputs)
@@ -92,11 +105,37 @@ class AgentRun:
         self._session = lm.session()
         self._committed_tokens = 0
         self._is_cancelled = False
+        self._resumed: ResumePoint | None = None
         try:
             self._opening_tokens = self._session.append(self._opening)
         except BaseException:
             self._session.close()
             raise
+
+    @property
+    def opening_text(self) -> str:
+        """The prompt up to the first thought."""
+        return self._opening.text
+
+    @property
+    def token_ids(self) -> Sequence[int]:
+        """All token ids of the context."""
+        return self._session.token_ids
+
+    def restore(self, point: ResumePoint) -> None:
+        """Write the finished steps of an interrupted run into the session, with the ids of the first time.
+
+        The thought and the call of its open step are taken over when they are asked for.
+        """
+        if not point.needs_opening:
+            self._session.truncate(0)
+        for part in point.context:
+            self._append(part)
+        self.trajectory = Trajectory(point.steps)
+        self._resumed = point
+        for output in point.generations:
+            self.usage.add(output)
+        self.usage.tool_s = point.tool_s
 
     @property
     def observation_limit(self) -> int:
@@ -118,13 +157,15 @@ class AgentRun:
 
     def think(self, step_index: int) -> Thought:
         """Decode a thought."""
-
-        def generate(params: SamplingParams) -> StepOutput:
-            output = stream_text(self._session, params, None, lambda text: self._emit(ThoughtDelta(step_index, text)))
-            self.usage.add(output)
-            return output
-
-        writer = ThoughtWriter(self._session, self._format, self._limits.thought, generate)
+        self.generations = []
+        if self._resumed is not None and (recorded := self._resumed.take_thought(step_index)) is not None:
+            return self._take_over(recorded.ids, Thought(recorded.text, recorded.output, recorded.thinking))
+        writer = ThoughtWriter(
+            self._session,
+            self._format,
+            self._limits.thought,
+            lambda params: self._generate(params, None, lambda text: self._emit(ThoughtDelta(step_index, text))),
+        )
         text = writer.write(is_open=self._is_in_open_think)
         return Thought(text, writer.output, writer.thinking)
 
@@ -141,10 +182,12 @@ class AgentRun:
         Raises:
             InternalError: the call violates the grammar.
         """
-        constraint = self._format.call_constraint
+        self.generations = []
+        if self._resumed is not None and (recorded := self._resumed.take_call(step_index)) is not None:
+            return self._take_over(recorded.ids, Call(recorded.tool_name, recorded.tool_args, recorded.output))
         params = SamplingParams(max_tokens=self._limits.call)
-        output = stream_text(self._session, params, constraint, lambda text: self._emit(CallDelta(step_index, text)))
-        self.usage.add(output)
+        constraint = self._format.call_constraint
+        output = self._generate(params, constraint, lambda text: self._emit(CallDelta(step_index, text)))
         if output.finish_reason == "length":
             return None
         try:
@@ -181,8 +224,8 @@ class AgentRun:
             self._append(closing)
         self._append(request)
         params = SamplingParams(max_tokens=self._limits.outputs)
-        output = stream_text(self._session, params, extraction.constraint, lambda text: self._emit(OutputDelta(text)))
-        self.usage.add(output)
+        self.generations = []
+        output = self._generate(params, extraction.constraint, lambda text: self._emit(OutputDelta(text)))
         return extraction.parse(output)
 
     def cancel(self) -> None:
@@ -195,8 +238,21 @@ class AgentRun:
         self._session.close()
         self.usage.seconds = time.perf_counter() - self._started
 
-    def _append(self, text: PromptText) -> None:
-        if text.text:
+    def _generate(
+        self, params: SamplingParams, constraint: Constraint | None, on_text: Callable[[str], None]
+    ) -> StepOutput:
+        output = stream_text(self._session, params, constraint, on_text)
+        self.usage.add(output)
+        self.generations.append(Generation(output, params, constraint))
+        return output
+
+    def _take_over(self, ids: PromptText | Sequence[int], part: _Part) -> _Part:
+        """Add a part of an interrupted run to the context."""
+        self._append(ids)
+        return part
+
+    def _append(self, text: PromptText | Sequence[int]) -> None:
+        if not isinstance(text, PromptText) or text.text:
             self._session.append(text)
 
     def _make_room(self, num_tokens: int, truncate: Callable[[Trajectory], Trajectory]) -> None:

@@ -62,7 +62,14 @@ class OutputExtraction:
                 f"The outputs did not end within {output.usage.completion_tokens} tokens; raise {self._budget_option}. "
                 f"What came: {output.text!r}."
             )
-        values = cast("dict[str, object]", self.constraint.parse(output.text))
+        return self.convert(cast("dict[str, object]", self.constraint.parse(output.text)))
+
+    def convert(self, values: dict[str, object]) -> dict[str, Any]:
+        """Turn outputs as parsed JSON into Python values.
+
+        Raises:
+            SignatureError: a validator of the user's own type refused a value.
+        """
         try:
             return self._object.convert(values)
         except ValueError as error:
@@ -70,6 +77,7 @@ class OutputExtraction:
 
 
 def _reasoning_field() -> ObjectField:
+    """Return the field of the text that comes before outputs."""
     from pydantic import StringConstraints
 
     bounded = Annotated[str, StringConstraints(max_length=_REASONING_MAX_CHARACTERS)]

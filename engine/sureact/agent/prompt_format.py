@@ -6,6 +6,7 @@ control token, and none ends in a space, so the ids built piece by piece are tho
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -98,13 +99,12 @@ class PromptFormat(ABC):
 
     def step(self, step: Step) -> PromptText:
         """Return a finished step, with its start, as it stands in a context."""
-        import json
+        call = self.call(step.tool_name, args_json(step.tool_args))
+        return self.thought(step.thought) + call + self.observation_of(step)
 
-        thought = plain_text(self.closed_thought(self.thought_prefix + step.thought))
-        # A lone surrogate can only have come from an escape, so it is one again.
-        args_json = json.dumps(step.tool_args, ensure_ascii=False).encode(errors="backslashreplace").decode()
-        start = think_closed(self.thought_start)
-        return start + thought + self.call(step.tool_name, args_json) + self.observation_of(step)
+    def thought(self, text: str) -> PromptText:
+        """Return a finished thought, with its start, as it stands in a context."""
+        return think_closed(self.thought_start) + plain_text(self.closed_thought(self.thought_prefix + text))
 
     thought_prefix: ClassVar[str] = ""
     """What the model itself writes between `thought_start` and a thought."""
@@ -123,6 +123,12 @@ def call_branches(tools: Mapping[str, Tool]) -> list[ToolCallBranch]:
         # Refuses now what the grammar would refuse in the middle of a run.
         json_schema(tool.parameters, additional_properties="closed").check()
     return [ToolCallBranch(tool.name, tool.parameters) for tool in tools.values()]
+
+
+def args_json(args: Mapping[str, Any]) -> str:
+    """Return arguments as the model would have written them."""
+    # A lone surrogate can only have come from an escape, so it is one again.
+    return json.dumps(args, ensure_ascii=False).encode(errors="backslashreplace").decode()
 
 
 def plain_text(text: str) -> PromptText:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
@@ -24,8 +23,11 @@ from sureact.agent.extraction import OutputExtraction
 from sureact.agent.formats.registry import default_format, format_named
 from sureact.agent.observation import cut_to_tokens, error_text, repeat_text
 from sureact.agent.prediction import Prediction, TerminationReason
+from sureact.agent.redaction import Pattern, checked_patterns
+from sureact.agent.resume import OnUnfinished, ResumePoint, call_key, resume_point
 from sureact.agent.run_trace import RunTrace
 from sureact.agent.signature import Signature
+from sureact.agent.telemetry import spans_maker
 from sureact.agent.tool import FINISH, Tool, ToolLike, tools_by_name
 from sureact.agent.tool_call import ToolResult
 from sureact.agent.tool_run import ToolRun, check_run_options
@@ -59,6 +61,8 @@ class ReAct:
         trace: str | Path | None = None,
         approve: Approve | None = None,
         dry_run: bool = False,
+        redact: Iterable[Pattern] = (),
+        otel: bool = False,
     ) -> None:
         """Prepare prompts and constraints.
 
@@ -76,17 +80,21 @@ class ReAct:
             trace: file that each run is appended to, part by part.
             approve: decides on each call before it runs, `finish` excepted; see `sureact.agent.approval`.
             dry_run: run no tool; the observations say so.
+            redact: secrets that are not written into the trace: names of keys, and compiled expressions for any text.
+            otel: tell each run as spans to the tracer that the program has set up for OpenTelemetry.
 
         Raises:
             SignatureError: the signature cannot be read.
             ToolDefinitionError: a tool cannot be described, or its name is taken.
             UnsupportedSchemaError: the arguments of a tool, or an output, cannot be enforced.
-            ConfigError: another option is not allowed.
+            ConfigError: another option is not allowed, or the package of `otel` is missing.
             ModelNotFoundError: the default model is not on this disk; the message names the command that gets it.
         """
         if on_repeat not in get_args(OnRepeat):
             raise ConfigError(f"on_repeat is {on_repeat!r}; it must be one of {get_args(OnRepeat)}.")
         check_run_options(approve, dry_run)
+        self.redact = checked_patterns(redact)
+        self._new_spans = spans_maker(otel)
         self.signature = Signature.of(signature)
         self.tools = tools_by_name(tools)
         self.tools[FINISH] = _finish_tool(self.signature)
@@ -121,6 +129,40 @@ class ReAct:
             TraceError: the trace file cannot be written.
         """
         return self._run(inputs, self.max_iters if max_iters is None else _checked_max_iters(max_iters))
+
+    def resume(
+        self,
+        path: str | Path,
+        *,
+        run_id: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        max_iters: int | None = None,
+        on_unfinished: OnUnfinished | None = None,
+        allow_changed_tools: bool = False,
+    ) -> Prediction:
+        """Go on with a run that was interrupted, from its trace file, to which the rest is appended.
+
+        Finished steps are not run again: they go into a fresh session with the token ids of the first time. Tools with
+        state begin with a new instance. A run that is finished gives its prediction once more.
+
+        Args:
+            path: the trace file.
+            run_id: the run, or how its id begins; None for the only one, or the only one that is not finished.
+            inputs: inputs in place of those of the trace, such as those that were redacted.
+            max_iters: most steps in all; None for as many as the run was begun with.
+            on_unfinished: says what becomes of a call that had started and may have taken effect: `"run"`, `"skip"`, or
+                the text of its result. Tools with `idempotent` just run.
+            allow_changed_tools: go on although tools are not those that the run was begun with.
+
+        Raises:
+            TraceError: the file cannot be read or written, or it is not clear which run is meant; or a call had started
+                and there is no `on_unfinished`.
+            ConfigError: the agent is not the one of the trace: another model, format, signature, or other tools.
+            SureactError: see `__call__`.
+        """
+        most = None if max_iters is None else _checked_max_iters(max_iters)
+        point = resume_point(self, path, run_id, inputs, most, on_unfinished, allow_changed_tools=allow_changed_tools)
+        return point if isinstance(point, Prediction) else self._run(point.inputs, point.max_iters, resumed=point)
 
     @overload
     def batch(
@@ -194,23 +236,39 @@ class ReAct:
             run.raise_first_error()
         return (run.predictions, *run.failures()) if return_failed_examples else run.predictions
 
+    def convert_outputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn outputs as parsed JSON into the types of the signature.
+
+        Raises:
+            SignatureError: a validator of the user's own type refused a value.
+        """
+        return self._extraction.convert(dict(values))
+
     def _run(
-        self, inputs: Mapping[str, Any], max_iters: int, watch: Callable[[AgentRun], None] = lambda _: None
+        self,
+        inputs: Mapping[str, Any],
+        max_iters: int,
+        watch: Callable[[AgentRun], None] = lambda _: None,
+        resumed: ResumePoint | None = None,
     ) -> Prediction:
         """Run the agent; tell `watch` of the run before it generates."""
         values = self.signature.check_inputs(inputs)
         tool_run = ToolRun(self.tools, approve=self.approve, dry_run=self.dry_run)
-        with RunTrace(self.trace) as trace, tool_run:
-            trace.header(self.lm.name, self.prompt_format.name, self.tools, values)
+        path = resumed.path if resumed else self.trace
+        with RunTrace(path, redact=self.redact, spans=self._new_spans(), resumed=resumed) as trace, tool_run:
+            trace.begin(self, values, max_iters)
             run = AgentRun(self.lm, self.prompt_format, values, self.limits, lambda event: self._tell(event, trace))
             try:
+                if resumed:
+                    run.restore(resumed)
+                trace.attach(run)
                 watch(run)
                 self._tell(RunStarted(values, tuple(self.tools), max_iters), trace)
-                reason = self._take_steps(run, max_iters, trace, tool_run)
+                reason = self._take_steps(run, max_iters, trace, tool_run, resumed)
                 outputs = run.extract(self._extraction, self.truncate_trajectory)
             finally:
                 run.close()
-            trace.outputs(outputs, reason, run.usage)
+            trace.outputs(outputs, reason)
             self._tell(AnswerReady(outputs, reason), trace)
         return Prediction(outputs, usage=run.usage, trajectory=run.trajectory, termination_reason=reason)
 
@@ -231,9 +289,13 @@ class ReAct:
         trajectory.drop_oldest()
         return trajectory
 
-    def _take_steps(self, run: AgentRun, max_iters: int, trace: RunTrace, tool_run: ToolRun) -> TerminationReason:
-        earlier: dict[str, Step] = {}
-        for index in range(max_iters):
+    def _take_steps(
+        self, run: AgentRun, max_iters: int, trace: RunTrace, tool_run: ToolRun, resumed: ResumePoint | None
+    ) -> TerminationReason:
+        earlier: dict[str, Step] = dict(resumed.earlier) if resumed else {}
+        if resumed and resumed.is_finished:
+            return "finish"
+        for index in range(resumed.next_index if resumed else 0, max_iters):
             try:
                 run.make_room_for_step(self.truncate_trajectory)
             except PromptTooLongError:
@@ -242,12 +304,14 @@ class ReAct:
                 return "context"
             run.begin_step()
             thought = run.think(index)
-            trace.thought(index, thought.text)
+            trace.thought(index, thought)
             call = run.decide_call(index)
+            trace.call(index, call)
             if call is None:
                 run.drop_open_step()
                 return "max_tokens"
-            step = self._execute(index, thought, call, earlier, run, trace, tool_run)
+            in_place = resumed.observation_in_place(index) if resumed else None
+            step = self._execute(index, thought, call, earlier, run, trace, tool_run, in_place)
             run.observe(step)
             trace.observation(step)
             self._tell(ObservationReady(index, step.observation, step.is_error, step.is_repeat), trace)
@@ -264,15 +328,16 @@ class ReAct:
         run: AgentRun,
         trace: RunTrace,
         tool_run: ToolRun,
+        in_place: str | None,
     ) -> Step:
-        """Run the call, unless it is refused or was run before, and return the finished step."""
+        """Run the call, unless it is refused, was run before or has an observation in its place; return the step."""
         tool = self.tools[call.tool_name]
-        key = json.dumps([call.tool_name, call.tool_args], sort_keys=True)
+        key = call_key(call.tool_name, call.tool_args)
         repeated = None if call.refusal or self.on_repeat == "run" or tool.repeatable else earlier.get(key)
-        if call.refusal is None:
+        if call.refusal is None and in_place is None:
             trace.call_started(index, call)
             self._tell(CallStarted(index, call.tool_name, call.tool_args), trace)
-        result = _result(tool_run, call, repeated)
+        result = _result(tool_run, call, repeated) if in_place is None else ToolResult(in_place, False, 0.0)
         usages = (thought.output.usage, call.output.usage)
         timings = (thought.output.timings, call.output.timings)
         step = Step(

@@ -1,36 +1,65 @@
-"""What a run writes into its trace file, record by record; nothing when there is no file."""
+"""What a run writes into its trace file, record by record, and tells as spans; nothing when neither is asked for."""
 
 from __future__ import annotations
 
+import hashlib
 import uuid
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sureact import __version__
-from sureact.agent.tool_notation import function_notation
-from sureact.agent.trace import TRACE_VERSION, TraceWriter
+from sureact.agent.redaction import Pattern, Redactor
+from sureact.agent.trace import TraceWriter
+from sureact.agent.trace_header import header_of
+from sureact.agent.trace_records import TRACE_VERSION
+from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
-    from sureact.agent.agent_run import Call
-    from sureact.agent.prediction import RunUsage
-    from sureact.agent.tool import Tool
+    from sureact.agent.agent_run import AgentRun, Call, Generation, Thought
+    from sureact.agent.react import ReAct
+    from sureact.agent.resume import ResumePoint
+    from sureact.agent.telemetry import RunSpans
     from sureact.agent.trajectory import Step
+    from sureact.tokens.vocabulary import Vocabulary
 
 
 class RunTrace:
     """The trace of one run. Leaving its `with` block by an error, Ctrl-C included, records that the run was aborted."""
 
-    def __init__(self, path: str | Path | None) -> None:
+    def __init__(
+        self,
+        path: str | Path | None,
+        *,
+        redact: Iterable[Pattern] = (),
+        spans: RunSpans | None = None,
+        resumed: ResumePoint | None = None,
+    ) -> None:
         """Open the file.
+
+        Args:
+            path: the file; None for none.
+            redact: what must not be written; see `Redactor`.
+            spans: told of each part as well.
+            resumed: the run that goes on.
 
         Raises:
             TraceError: it cannot be opened.
         """
-        self._run_id = uuid.uuid4().hex
-        self._writer = TraceWriter(path) if path is not None else None
+        patterns = list(redact)
+        redactor = Redactor(patterns) if patterns else None
+        if redactor and resumed:
+            redactor.learn({"inputs": resumed.inputs})
+        self._run_id = resumed.run_id if resumed else uuid.uuid4().hex
+        self._resumed = resumed
+        self._spans = spans
+        self._run: AgentRun | None = None
+        self._vocabulary: Vocabulary | None = None
+        self._num_written = 0
+        self._step_start = 0
+        self._writer = None if path is None else TraceWriter(path, redactor.clean) if redactor else TraceWriter(path)
 
     def __enter__(self) -> RunTrace:
         return self
@@ -38,6 +67,8 @@ class RunTrace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._spans is not None:
+            self._spans.close(error)
         if self._writer is None:
             return
         try:
@@ -46,38 +77,145 @@ class RunTrace:
         finally:
             self._writer.close()
 
-    def header(self, model: str, prompt_format: str, tools: Mapping[str, Tool], inputs: Mapping[str, Any]) -> None:
-        """Record what the run starts from."""
+    def begin(self, agent: ReAct, inputs: Mapping[str, Any], max_iters: int) -> None:
+        """Record what the run starts from, or that it goes on."""
+        if self._spans is not None:
+            self._spans.begin(agent.lm.name, self._run_id)
+        if self._writer is None:
+            return
+        # Its letters are those of the vocabulary, if the model has one to show.
+        self._vocabulary = getattr(agent.lm, "vocabulary", None)
+        versions = {"version": TRACE_VERSION, "sureact_version": __version__}
+        if self._resumed is None:
+            self._write("header", **versions, **header_of(agent, inputs, max_iters))
+            return
         self._write(
-            "header",
-            version=TRACE_VERSION,
-            sureact_version=__version__,
-            model=model,
-            prompt_format=prompt_format,
-            tools=[function_notation(tool)["function"] for tool in tools.values()],
-            inputs=dict(inputs),
+            "resumed",
+            **versions,
+            step=self._resumed.next_index,
+            unfinished=self._resumed.unfinished,
+            changed_tools=self._resumed.changed_tools,
         )
 
-    def thought(self, step_index: int, text: str) -> None:
+    def attach(self, run: AgentRun) -> None:
+        """Record the opening prompt. From now on, the token ids of a part are those that it added to the context."""
+        self._run = run
+        if self._resumed is None or not self._resumed.has_prompt:
+            self._write_part("prompt", text=run.opening_text)
+        elif self._writer is not None:
+            self._num_written = len(run.token_ids)
+
+    def thought(self, step_index: int, thought: Thought) -> None:
         """Record a thought."""
-        self._write("thought", step=step_index, text=text)
+        self._step_start = self._num_written
+        self._tell_generation("think")
+        self._write_generated("thought", step=step_index, text=thought.text, thinking=thought.thinking)
+
+    def call(self, step_index: int, call: Call | None) -> None:
+        """Record what was decided; None when it did not end within its tokens."""
+        self._tell_generation("decide_call")
+        refusal = str(call.refusal) if call and call.refusal else None
+        name, args = (call.tool_name, call.tool_args) if call else (None, None)
+        self._write_generated("call", step=step_index, tool_name=name, tool_args=args, refusal=refusal)
+        if call is None:
+            self._num_written = self._step_start
 
     def call_started(self, step_index: int, call: Call) -> None:
         """Record a call, before its tool runs."""
+        if self._spans is not None:
+            self._spans.tool_started(call.tool_name)
         self._write("call_started", step=step_index, tool_name=call.tool_name, tool_args=call.tool_args)
 
     def observation(self, step: Step) -> None:
         """Record a finished step."""
-        self._write("observation", step=step.index, finished=asdict(step))
+        if self._spans is not None:
+            self._spans.tool_ended(is_error=step.is_error)
+        self._write_part("observation", step=step.index, finished=asdict(step))
 
     def truncated(self, dropped_steps: tuple[int, ...]) -> None:
-        """Record that steps left the context."""
-        self._write("truncated", dropped_steps=dropped_steps)
+        """Record that steps left the context, which was written anew."""
+        self._num_written = 0
+        steps = [asdict(step) for step in self._run.trajectory.steps] if self._run else []
+        self._write_part("truncated", dropped_steps=dropped_steps, steps=steps)
 
-    def outputs(self, outputs: Mapping[str, Any], termination_reason: str, usage: RunUsage) -> None:
+    def outputs(self, outputs: Mapping[str, Any], termination_reason: str) -> None:
         """Record the end of the run."""
-        self._write("outputs", outputs=dict(outputs), termination_reason=termination_reason, usage=asdict(usage))
+        assert self._run is not None, "outputs come from a run"
+        self._tell_generation("give_outputs")
+        usage = asdict(self._run.usage)
+        self._write_generated("outputs", outputs=dict(outputs), termination_reason=termination_reason, usage=usage)
+
+    def _write_generated(self, record_type: str, **values: object) -> None:
+        """Record a part that the model generated; one that was taken over stands in the file already."""
+        if self._writer is None or self._run is None:
+            return
+        records = [_generation_record(generation, self._vocabulary) for generation in self._run.generations]
+        if not records:
+            self._num_written = len(self._run.token_ids)
+            return
+        earlier = {"earlier_generations": records[:-1]} if records[1:] else {}
+        self._write_part(record_type, **values, **earlier, generation=records[-1])
+
+    def _write_part(self, record_type: str, **values: object) -> None:
+        if self._writer is None or self._run is None:
+            return
+        token_ids = self._run.token_ids
+        added = list(token_ids[self._num_written :])
+        self._num_written = len(token_ids)
+        self._write(record_type, **values, context_ids=added)
 
     def _write(self, record_type: str, **values: object) -> None:
         if self._writer is not None:
             self._writer.write(record_type, run_id=self._run_id, **values)
+
+    def _tell_generation(self, name: str) -> None:
+        if self._spans is not None and self._run is not None:
+            for generation in self._run.generations:
+                self._spans.generation(name, generation.output)
+
+
+def _generation_record(generation: Generation, vocabulary: Vocabulary | None) -> dict[str, Any]:
+    output = generation.output
+    constraint = generation.constraint
+    return {
+        "text": output.text,
+        "token_ids": output.token_ids,
+        "tokens": token_texts(output.token_ids, vocabulary.token_bytes) if vocabulary else None,
+        "forced": output.forced_indices,
+        "constraint": hashlib.sha256(constraint.cache_key.encode()).hexdigest() if constraint else None,
+        "sampling": _sampling_record(generation.params),
+        "finish_reason": output.finish_reason,
+        "stop_reason": output.stop_reason,
+        "usage": asdict(output.usage),
+        "timings": asdict(output.timings),
+    }
+
+
+def _sampling_record(params: SamplingParams) -> dict[str, Any]:
+    """Return what is not the default, and always the budget."""
+    defaults = SamplingParams()
+    values = {field.name: getattr(params, field.name) for field in fields(params)}
+    return {k: v for k, v in values.items() if k in ("max_tokens", "temperature") or v != getattr(defaults, k)}
+
+
+def token_texts(token_ids: Sequence[int], token_bytes: Sequence[bytes]) -> list[str]:
+    """Return the text of each token; a character that several tokens spell stands at the last of them."""
+    texts: list[str] = []
+    pending = b""
+    for token_id in token_ids:
+        pending += token_bytes[token_id]
+        text, pending = _decoded(pending)
+        texts.append(text)
+    if pending and texts:
+        texts[-1] += pending.decode(errors="replace")
+    return texts
+
+
+def _decoded(data: bytes) -> tuple[str, bytes]:
+    """Return the text of all whole characters, and the bytes of one that is not whole yet."""
+    for size in range(len(data), max(len(data) - 4, -1), -1):
+        try:
+            return data[:size].decode(), data[size:]
+        except UnicodeDecodeError:
+            continue
+    return data.decode(errors="replace"), b""

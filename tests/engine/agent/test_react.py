@@ -283,7 +283,7 @@ def test_an_interrupt_leaves_a_readable_trace_and_a_closed_session(tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         react(question="1 + 2?")
     types = [record["type"] for record in read_trace(path)]
-    assert types == ["header", "thought", "call_started", "observation", "thought", "aborted"]
+    assert types == ["header", "prompt", "thought", "call", "call_started", "observation", "thought", "aborted"]
     assert isinstance(react.lm, ScriptedModel)
     assert react.lm.sessions[0].is_closed
 
@@ -297,7 +297,7 @@ def test_the_trace_holds_the_call_before_the_tool_runs(tmp_path: Path):
         return "ok"
 
     agent([*step("look"), *FINISH], tools=[look], trace=path)(question="?")
-    assert seen == ["header", "thought", "call_started"]
+    assert seen == ["header", "prompt", "thought", "call", "call_started"]
     last = read_trace(path)[-1]
     assert last["type"] == "outputs"
     assert last["outputs"]["answer"] == 3

@@ -1,0 +1,190 @@
+"""The runs of a trace file, put together from their records, of whichever version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from sureact.agent.trace import read_trace
+from sureact.agent.trajectory import Step
+from sureact.errors import TraceError
+from sureact.outputs import StepOutput, StepTimings, TokenUsage
+
+
+class RecordedPart(NamedTuple):
+    """A thought or a call."""
+
+    record: Mapping[str, Any]
+    ids: Sequence[int] | None
+    """What it added to the context; None where the trace does not tell."""
+    output: StepOutput | None
+    """What the model generated last; None where the trace does not tell."""
+    earlier: list[StepOutput]
+    """What it generated before that."""
+
+
+@dataclass(slots=True)
+class RecordedStep:
+    """A step as far as it came."""
+
+    index: int
+    thought: RecordedPart | None = None
+    call: RecordedPart | None = None
+    started: Mapping[str, Any] | None = None
+    """The record before its tool ran."""
+    finished: Step | None = None
+    ids: Sequence[int] | None = None
+    """What its observation added to the context."""
+
+    @property
+    def context_ids(self) -> list[int] | None:
+        """What the whole step added to the context; None where the trace does not tell."""
+        if self.thought is None or self.call is None:
+            return None
+        parts = (self.thought.ids, self.call.ids, self.ids)
+        return [id_ for part in parts for id_ in part or ()] if None not in parts else None
+
+
+@dataclass(slots=True)
+class RecordedRun:
+    """One run of a trace file."""
+
+    run_id: str
+    records: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    header: dict[str, Any] = field(default_factory=dict[str, Any])
+    prompt: dict[str, Any] | None = None
+    steps: dict[int, RecordedStep] = field(default_factory=dict[int, RecordedStep])
+    """All steps by index, those that left the context too."""
+    truncated: dict[str, Any] | None = None
+    """The last record of the context being written anew."""
+    since_truncated: int = 0
+    """Index of the first step after that."""
+    outputs: dict[str, Any] | None = None
+    aborted: dict[str, Any] | None = None
+    """Why it was aborted, unless it went on since."""
+
+    @property
+    def finished_steps(self) -> list[RecordedStep]:
+        """Steps with an observation, in order."""
+        return [step for _, step in sorted(self.steps.items()) if step.finished is not None]
+
+    @property
+    def next_index(self) -> int:
+        """Index of the first step without an observation."""
+        finished = self.finished_steps
+        return finished[-1].index + 1 if finished else 0
+
+    @property
+    def state(self) -> str:
+        """How it ended, for a person."""
+        if self.outputs is not None:
+            return f"ended by {self.outputs['termination_reason']}"
+        return f"aborted by {self.aborted['error']}" if self.aborted else "not finished"
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take the next record of the run."""
+        self.records.append(record)
+        match record["type"]:
+            case "header":
+                self.header = record
+            case "prompt":
+                self.prompt = record
+            case "thought":
+                # A step that begins again leaves what came of it before.
+                self.steps[record["step"]] = RecordedStep(record["step"], thought=_part(record))
+            case "call":
+                self._step(record).call = _part(record)
+            case "call_started":
+                self._step(record).started = record
+            case "observation":
+                step = self._step(record)
+                step.finished, step.ids = step_of(record["finished"]), record.get("context_ids")
+            case "truncated":
+                self.truncated, self.since_truncated = record, self.next_index
+            case "resumed":
+                self.aborted = None
+            case "outputs":
+                self.outputs = record
+            case "aborted":
+                self.aborted = record
+            case _:
+                raise KeyError(record["type"])
+
+    def _step(self, record: Mapping[str, Any]) -> RecordedStep:
+        return self.steps.setdefault(record["step"], RecordedStep(record["step"]))
+
+
+def recorded_runs(path: str | Path) -> list[RecordedRun]:
+    """Return the runs of a trace file, in the order in which they began.
+
+    Raises:
+        TraceError: the file cannot be read, or a record lacks something.
+    """
+    runs: dict[str, RecordedRun] = {}
+    for number, record in enumerate(read_trace(path), start=1):
+        try:
+            run = runs.setdefault(record["run_id"], RecordedRun(record["run_id"]))
+            run.add(record)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TraceError(
+                f"Trace file {path}: record {number}, of type {record['type']!r}, is damaged: {type(error).__name__} "
+                f"{error}."
+            ) from error
+    return list(runs.values())
+
+
+def run_of(path: str | Path, run_id: str | None = None) -> RecordedRun:
+    """Return the run of that id, or the only one; of several, the only one that is not finished.
+
+    Raises:
+        TraceError: there is none, or it is not clear which one is meant.
+    """
+    runs = recorded_runs(path)
+    if run_id is not None:
+        found = [run for run in runs if run.run_id.startswith(run_id)]
+    else:
+        found = [run for run in runs if run.outputs is None] if len(runs) > 1 else runs
+    if len(found) != 1:
+        listed = "; ".join(f"{run.run_id} ({run.state})" for run in runs) or "none"
+        wanted = "a run is needed" if run_id is None else f"one run whose id begins with {run_id!r} is needed"
+        raise TraceError(
+            f"Trace file {path}: {wanted}, and {len(found)} could be meant. Name one of its runs: {listed}."
+        )
+    if not found[0].header:
+        raise TraceError(f"Trace file {path}: the run {found[0].run_id} has no header.")
+    return found[0]
+
+
+def step_of(values: Mapping[str, Any]) -> Step:
+    """Return a step as it was written; what later versions may add to it is left out."""
+    known = {item.name for item in fields(Step)}
+    return Step(**{name: value for name, value in values.items() if name in known})
+
+
+def _part(record: Mapping[str, Any]) -> RecordedPart:
+    generation = record.get("generation")
+    earlier = [output_of(other) for other in record.get("earlier_generations", ())]
+    return RecordedPart(
+        record,
+        record.get("context_ids"),
+        output_of(generation) if generation else None,
+        [output for output in earlier if output is not None],
+    )
+
+
+def output_of(generation: Mapping[str, Any]) -> StepOutput | None:
+    """Return a generation as the model gave it; None where token ids were redacted."""
+    if generation["token_ids"] is None:
+        return None
+    stop_reason = generation["stop_reason"]
+    return StepOutput(
+        text=generation["text"],
+        token_ids=tuple(generation["token_ids"]),
+        finish_reason=generation["finish_reason"],
+        stop_reason=tuple(cast("list[int]", stop_reason)) if isinstance(stop_reason, list) else stop_reason,
+        usage=TokenUsage(**generation["usage"]),
+        timings=StepTimings(**generation["timings"]),
+        forced_indices=tuple(generation["forced"] or ()),
+    )

@@ -1,0 +1,81 @@
+"""What a trace says a run starts from, and whether an agent is still the one that wrote it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+from sureact.agent.tool_notation import function_notation
+from sureact.agent.type_notation import type_notation
+
+if TYPE_CHECKING:
+    from sureact.agent.json_object import ObjectField
+    from sureact.agent.language_model import LanguageModel
+    from sureact.agent.react import ReAct
+    from sureact.agent.signature import Signature
+    from sureact.agent.tool import Tool
+
+
+def header_of(agent: ReAct, inputs: Mapping[str, Any], max_iters: int) -> dict[str, Any]:
+    """Return the fields of the header of a run."""
+    return {
+        "model": agent.lm.name,
+        "model_fingerprint": fingerprint_of(agent.lm),
+        "context_len": agent.lm.context_len,
+        "prompt_format": agent.prompt_format.name,
+        "signature": signature_record(agent.signature),
+        "inputs": dict(inputs),
+        "tools": [tool_record(tool) for tool in agent.tools.values()],
+        "limits": asdict(agent.limits),
+        "max_iters": max_iters,
+        "on_repeat": agent.on_repeat,
+    }
+
+
+def tool_record(tool: Tool) -> dict[str, Any]:
+    """Return a tool as the model sees it, with a digest of that."""
+    shown = cast("dict[str, Any]", function_notation(tool)["function"])
+    return {**shown, "digest": tool_digest(shown)}
+
+
+def tool_digest(shown: Mapping[str, Any]) -> str:
+    """Return a SHA-256 of name, description and parameters."""
+    parts = [shown["name"], shown["description"], shown["parameters"]]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def signature_record(signature: Signature) -> dict[str, Any]:
+    """Return instructions and types of a signature."""
+    return {
+        "instructions": signature.instructions,
+        "input_types": _types(signature.inputs),
+        "output_types": _types(signature.outputs),
+    }
+
+
+def changed_tools(header: Mapping[str, Any], tools: Mapping[str, Tool]) -> dict[str, str]:
+    """Return the tools that differ from those of a header, each with what is different."""
+    recorded = {tool["name"]: tool.get("digest") or tool_digest(tool) for tool in header["tools"]}
+    current = {name: tool_record(tool)["digest"] for name, tool in tools.items()}
+    changes = {name: "is gone" for name in recorded if name not in current}
+    changes |= {name: "is new" for name in current if name not in recorded}
+    return changes | {
+        name: "has another description or schema"
+        for name in recorded
+        if name in current and recorded[name] != current[name]
+    }
+
+
+def fingerprint_of(lm: LanguageModel) -> str | None:
+    """Return what tells the model's weights and tokenizer from others, if it knows."""
+    return getattr(getattr(lm, "session_origin", None), "fingerprint", None)
+
+
+def _types(fields: Mapping[str, ObjectField]) -> dict[str, str]:
+    from sureact.agent.json_object import JsonObject
+
+    schema = JsonObject("Fields", fields).schema
+    return {name: type_notation(field, schema) for name, field in schema.get("properties", {}).items()}

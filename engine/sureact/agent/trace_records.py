@@ -1,0 +1,201 @@
+"""The records of a trace file: one JSON object a line, each of one of these types. `docs/trace.md` explains them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+TRACE_VERSION = 2
+
+
+class RecordStart(TypedDict):
+    """What every record begins with."""
+
+    time_s: float
+    """Seconds since the epoch when it was written."""
+    run_id: str
+    """Its run, since several may share a file."""
+
+
+class ToolRecord(TypedDict):
+    """A tool as the model saw it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    digest: NotRequired[str]
+    """SHA-256 over the three above; not in version 1."""
+
+
+class UsageRecord(TypedDict):
+    """Tokens of one generation, as in `TokenUsage`."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    forced_tokens: int
+    draft_tokens: int
+    accepted_draft_tokens: int
+
+
+class TimingsRecord(TypedDict):
+    """Seconds of one generation, as in `StepTimings`."""
+
+    prefill_s: float
+    decode_s: float
+    mask_s: float
+
+
+class GenerationRecord(TypedDict):
+    """One text that the model generated."""
+
+    text: str
+    token_ids: list[int] | None
+    """None where something in the record was redacted."""
+    tokens: list[str] | None
+    """The text of each token; a character that several tokens spell stands at the last one."""
+    forced: list[int] | None
+    """Positions of the tokens that the constraint left no choice about."""
+    constraint: str | None
+    """SHA-256 of what the masks were made of; None for free text."""
+    sampling: dict[str, Any]
+    """The `SamplingParams` that are not the defaults, and `max_tokens`."""
+    finish_reason: str
+    stop_reason: str | list[int] | int | None
+    usage: UsageRecord
+    timings: TimingsRecord
+
+
+class HeaderRecord(RecordStart):
+    """What a run starts from."""
+
+    type: Literal["header"]
+    version: int
+    sureact_version: str
+    model: str
+    model_fingerprint: NotRequired[str | None]
+    """Changes with the weights or the tokenizer; None where the model does not tell."""
+    context_len: NotRequired[int]
+    prompt_format: str
+    signature: NotRequired[dict[str, Any]]
+    """`instructions`, and the types by name: `input_types`, `output_types`."""
+    inputs: dict[str, Any]
+    tools: list[ToolRecord]
+    limits: NotRequired[dict[str, int]]
+    """Most tokens per part, as in `TokenLimits`."""
+    max_iters: NotRequired[int]
+    on_repeat: NotRequired[str]
+
+
+class PromptRecord(RecordStart):
+    """The opening prompt."""
+
+    type: Literal["prompt"]
+    text: str
+    context_ids: list[int] | None
+    """Token ids that the part added to the context."""
+
+
+class ThoughtRecord(RecordStart):
+    """A thought."""
+
+    type: Literal["thought"]
+    step: int
+    text: str
+    thinking: NotRequired[str]
+    """What a thinking model wrote between `<think>` and `</think>`."""
+    context_ids: NotRequired[list[int] | None]
+    earlier_generations: NotRequired[list[GenerationRecord]]
+    """What a thinking model wrote before, in a generation of its own."""
+    generation: NotRequired[GenerationRecord]
+
+
+class CallRecord(RecordStart):
+    """A call as it was decided, or where its tokens ran out."""
+
+    type: Literal["call"]
+    step: int
+    tool_name: str | None
+    """None when the call did not end within its tokens; the step then leaves the context."""
+    tool_args: dict[str, Any] | None
+    refusal: str | None
+    """Why the call cannot run, although the grammar let it through."""
+    context_ids: list[int] | None
+    generation: GenerationRecord
+
+
+class CallStartedRecord(RecordStart):
+    """A tool is about to run."""
+
+    type: Literal["call_started"]
+    step: int
+    tool_name: str
+    tool_args: dict[str, Any]
+
+
+class ObservationRecord(RecordStart):
+    """A finished step."""
+
+    type: Literal["observation"]
+    step: int
+    finished: dict[str, Any]
+    """The whole `Step`."""
+    context_ids: NotRequired[list[int] | None]
+
+
+class TruncatedRecord(RecordStart):
+    """The context was full and was written anew."""
+
+    type: Literal["truncated"]
+    dropped_steps: list[int]
+    steps: NotRequired[list[dict[str, Any]]]
+    """The steps that are left."""
+    context_ids: NotRequired[list[int] | None]
+    """The whole context."""
+
+
+class ResumedRecord(RecordStart):
+    """The run goes on after it was interrupted."""
+
+    type: Literal["resumed"]
+    version: int
+    sureact_version: str
+    step: int
+    """The step it goes on with."""
+    unfinished: str | None
+    """What was done about a call that had started: `run`, or the observation in its place; None if there was none."""
+    changed_tools: list[str]
+
+
+class OutputsRecord(RecordStart):
+    """The end of a run."""
+
+    type: Literal["outputs"]
+    outputs: dict[str, Any]
+    termination_reason: str
+    usage: dict[str, Any]
+    context_ids: NotRequired[list[int] | None]
+    generation: NotRequired[GenerationRecord]
+
+
+class AbortedRecord(RecordStart):
+    """The run ended by an error."""
+
+    type: Literal["aborted"]
+    error: str
+    message: str
+
+
+Record = (
+    HeaderRecord
+    | PromptRecord
+    | ThoughtRecord
+    | CallRecord
+    | CallStartedRecord
+    | ObservationRecord
+    | TruncatedRecord
+    | ResumedRecord
+    | OutputsRecord
+    | AbortedRecord
+)
