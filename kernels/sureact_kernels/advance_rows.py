@@ -45,11 +45,11 @@ def advance_rows(picked: torch.Tensor, rows: DecodeRows, *, block_size: int, dum
     """Add a picked token to each of the first rows, in place.
 
         stopped = recent + picked ends in one of the row's stops
-        running = running and not stopped and picked >= 0
+        running = running and not stopped and picked >= 0 and position is not the last that the row's table holds
         token, position = picked, position + 1 where running; some id, 0 elsewhere
         slot = block_table[position / block_size] * block_size + position mod block_size, the dummy slot where not
 
-    A row that runs must have a block for its next position.
+    A row at the last position of its table ends, since the next has no block: nothing is read beside the table.
 
     Args:
         picked: `[num_rows]`, int64, from `masked_argmax_unchecked`; ids below 0 are faults and end their row.
@@ -79,11 +79,13 @@ def advance_rows_in_torch(picked: torch.Tensor, rows: DecodeRows, *, block_size:
     has_stopped = stop_match(recent, num_generated, rows.stops, rows.stops_of_row[:num_rows]) >= 0
     rows.results[0, :num_rows] = picked
     rows.results[1, :num_rows] = has_stopped
-    is_running = (rows.is_running[:num_rows] != 0) & ~has_stopped & (picked >= 0)
+    positions = rows.positions[:num_rows] + 1
+    has_place = positions < rows.block_tables.shape[1] * block_size
+    is_running = (rows.is_running[:num_rows] != 0) & ~has_stopped & (picked >= 0) & has_place
     rows.is_running[:num_rows] = is_running
     token_ids = picked.clamp(min=0)
     rows.token_ids[:num_rows] = token_ids
-    positions = torch.where(is_running, rows.positions[:num_rows] + 1, 0)
+    positions = torch.where(is_running, positions, 0)
     rows.positions[:num_rows] = positions
     rows.context_lens[:num_rows] = positions + 1
     blocks = rows.block_tables[:num_rows].gather(1, (positions // block_size).unsqueeze(1)).squeeze(1)

@@ -30,7 +30,7 @@ def rows(draw: st.DrawFn) -> DecodeRows:
     stops = ids(0, 3, 6, MAX_STOP_LEN)
     for row, stop in enumerate(stops):
         stop[: row % (MAX_STOP_LEN + 1)] = -1
-    positions = ids(0, MAX_BLOCKS * BLOCK_SIZE - 2, MAX_ROWS).long()
+    positions = ids(0, MAX_BLOCKS * BLOCK_SIZE - 1, MAX_ROWS).long()
     return DecodeRows(
         token_ids=ids(0, 90, MAX_ROWS).long(),
         positions=positions,
@@ -62,7 +62,8 @@ def state_in_python(picked: list[int], state: DecodeRows) -> dict[str, list[obje
         first, end = after["stops_of_row"][row]
         has_stopped = any(stop and known[-len(stop) :] == stop for stop in stops[first:end])
         after["results"][0][row], after["results"][1][row] = token_id, int(has_stopped)
-        is_running = bool(after["is_running"][row]) and not has_stopped and token_id >= 0
+        has_place = after["positions"][row] + 1 < MAX_BLOCKS * BLOCK_SIZE
+        is_running = bool(after["is_running"][row]) and not has_stopped and token_id >= 0 and has_place
         after["is_running"][row] = int(is_running)
         after["token_ids"][row] = max(0, token_id)
         position = after["positions"][row] = after["positions"][row] + 1 if is_running else 0
@@ -81,6 +82,24 @@ def test_is_what_the_statement_says(advance: Advance, state: DecodeRows, picked:
     wanted = state_in_python(picked, state)
     advance(torch.tensor(picked, dtype=torch.int64), state, block_size=BLOCK_SIZE, dummy_slot=DUMMY_SLOT)
     assert {field.name: getattr(state, field.name).tolist() for field in fields(state)} == wanted
+
+
+@pytest.mark.parametrize("advance", [advance_rows, in_triton], ids=["torch", "triton"])
+@given(state=rows())
+def test_a_row_at_the_last_position_of_its_table_ends(advance: Advance, state: DecodeRows) -> None:
+    """The other rows, whose tables lie behind it, go on as they do without it."""
+    state.is_running.fill_(1)
+    state.stops_of_row.zero_()
+    state.positions.fill_(MAX_BLOCKS * BLOCK_SIZE - 2)
+    state.positions[[0, MAX_ROWS - 1]] += 1
+    advance(torch.full((MAX_ROWS,), 3), state, block_size=BLOCK_SIZE, dummy_slot=DUMMY_SLOT)
+    ended = [DUMMY_SLOT, 0, 0, 1]
+    for row in range(MAX_ROWS):
+        place = [int(x[row]) for x in (state.slots, state.is_running, state.positions, state.context_lens)]
+        last = int(state.block_tables[row, -1]) * BLOCK_SIZE + BLOCK_SIZE - 1
+        is_last = row in (0, MAX_ROWS - 1)
+        assert place == (ended if is_last else [last, 1, MAX_BLOCKS * BLOCK_SIZE - 1, MAX_BLOCKS * BLOCK_SIZE])
+    assert state.results[1].tolist() == [0] * MAX_ROWS
 
 
 @given(state=rows(), picked=st.lists(st.integers(-2, 95), min_size=MAX_ROWS, max_size=MAX_ROWS))

@@ -44,11 +44,13 @@ def _advance_rows_kernel(
     )  # fmt: skip
     tl.store(results_ptr + row, picked)
     tl.store(results_ptr + max_rows + row, (stop >= 0).to(tl.int64))
-    is_running = (tl.load(is_running_ptr + row) != 0) & (stop < 0) & (picked >= 0)
+    position = tl.load(positions_ptr + row) + 1
+    has_place = position < max_blocks * BLOCK_SIZE
+    is_running = (tl.load(is_running_ptr + row) != 0) & (stop < 0) & (picked >= 0) & has_place
     tl.store(is_running_ptr + row, is_running.to(tl.int32))
     token_id = tl.maximum(picked, 0)
     tl.store(token_ids_ptr + row, token_id)
-    position = tl.where(is_running, tl.load(positions_ptr + row) + 1, 0)
+    position = tl.where(is_running, position, 0)
     tl.store(positions_ptr + row, position)
     tl.store(context_lens_ptr + row, (position + 1).to(tl.int32))
     block = tl.load(block_tables_ptr + row * max_blocks + position // BLOCK_SIZE)
