@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from sureact.errors import ConfigError
 
-LATER_COMMANDS = ("serve", "trace", "eval")
+LATER_COMMANDS = ("serve", "trace")
 
 
 def refuse_later_command(words: Sequence[str]) -> None:

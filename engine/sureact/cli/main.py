@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from sureact import __version__
 from sureact.cli import bench, chat, conformance, doctor, generate, models, pull, run
+from sureact.cli import eval as evaluate
 from sureact.cli.console import note
 from sureact.cli.later_commands import refuse_later_command
 from sureact.errors import ConfigError, SignatureError, SureactError
@@ -21,6 +22,7 @@ _COMMANDS = (
     ("generate", "generate a text", generate.add_options),
     ("chat", "talk to a model", chat.add_options),
     ("bench", "measure the speed", bench.add_options),
+    ("eval", "count what a model gets right", evaluate.add_options),
     ("conformance", "check schemas against their instances", conformance.add_options),
     ("doctor", "report on this machine", doctor.add_options),
 )

@@ -1,0 +1,117 @@
+"""A suite is a list of cases; running it gives an outcome per case, each kept on disk as soon as it is there."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from sureact.errors import SureactError
+from sureact.evaluation.scoring.outcome import CaseKey, Outcome
+
+if TYPE_CHECKING:
+    from sureact.evaluation.scoring.contender import Contender
+    from sureact.evaluation.scoring.outcome_file import OutcomeFile
+
+_T = TypeVar("_T")
+
+
+class Case(ABC):
+    """A question with a right answer."""
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """Name of the case, once in its suite."""
+
+    @property
+    @abstractmethod
+    def category(self) -> str:
+        """Category of the suite."""
+
+    @abstractmethod
+    def prompt(self, contender: Contender) -> str:
+        """Return what a contender is asked, whole: its outcome is kept for this text only."""
+
+    @abstractmethod
+    def run(self, contender: Contender) -> Outcome:
+        """Ask a contender and judge it; `seconds` is set by the caller.
+
+        Raises:
+            SureactError: the contender could not answer; that is wrong, and not valid.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class CaseDone:
+    """Progress: a case has its outcome."""
+
+    case: Case
+    outcome: Outcome
+    is_kept: bool
+    """Whether it is of an earlier run."""
+
+
+def run_cases(
+    cases: Sequence[Case], contender: Contender, file: OutcomeFile, on_case: Callable[[CaseDone], None]
+) -> list[Outcome]:
+    """Return the outcomes of a contender in the order of the cases; those in the file are not run again.
+
+    An interrupt ends the run; what is finished stays in the file.
+    """
+    outcomes: list[Outcome] = []
+    for case in cases:
+        key = CaseKey.of(contender, case.id, _digest(case, contender))
+        kept = file.get(key)
+        outcome = kept or _run(case, contender)
+        if kept is None:
+            file.add(key, outcome)
+        outcomes.append(outcome)
+        on_case(CaseDone(case, outcome, kept is not None))
+    return outcomes
+
+
+def sample(cases: Mapping[str, Sequence[_T]], *, per_category: int | None, limit: int | None, seed: int) -> list[_T]:
+    """Choose cases at random, the same ones for the same seed: a smaller choice is part of a larger one.
+
+    Args:
+        cases: the cases of each category.
+        per_category: most of each category; None for all.
+        limit: most altogether, as evenly over the categories as they go; counts instead of `per_category`.
+        seed: of the choice.
+
+    Returns:
+        The chosen ones, category by category in the order of the suite.
+    """
+    shuffled = {name: random.Random(f"{seed}:{name}").sample(range(len(of)), len(of)) for name, of in cases.items()}
+    counts = dict.fromkeys(cases, 0)
+    if limit is None:
+        counts = {name: min(len(of), per_category or len(of)) for name, of in cases.items()}
+    else:
+        total = min(limit, sum(map(len, cases.values())))
+        while sum(counts.values()) < total:
+            for name, of in cases.items():
+                if counts[name] < len(of) and sum(counts.values()) < total:
+                    counts[name] += 1
+    return [of[index] for name, of in cases.items() for index in sorted(shuffled[name][: counts[name]])]
+
+
+def _run(case: Case, contender: Contender) -> Outcome:
+    start = time.perf_counter()
+    try:
+        outcome = case.run(contender)
+    except SureactError as error:  # one case must not end the others
+        outcome = Outcome(is_right=False, is_valid=False, fault=f"{type(error).__name__}: {error}")
+    return replace(outcome, seconds=round(time.perf_counter() - start, 3))
+
+
+def _digest(case: Case, contender: Contender) -> str:
+    try:
+        prompt = case.prompt(contender)
+    except SureactError as error:
+        prompt = str(error)
+    return hashlib.sha256(prompt.encode(errors="backslashreplace")).hexdigest()[:16]

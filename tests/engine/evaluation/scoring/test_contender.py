@@ -1,0 +1,45 @@
+"""Peers are refused where they cannot take part, before a model is loaded."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sureact.errors import ConfigError
+from sureact.evaluation.scoring import contender as contender_module
+from sureact.evaluation.scoring.call_decoder import FreeDecoder, GrammarDecoder, OwnDecoder
+from sureact.evaluation.scoring.contender import PeerName, own_contender, peer_contender, require_peer
+
+ENGINE: Any = SimpleNamespace(name="m", config=SimpleNamespace(quantization="int8"), context_len=100)
+
+
+@pytest.mark.parametrize(("peer", "package"), [("llama.cpp", "llama_cpp"), ("outlines", "outlines_core")])
+def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, peer: PeerName, package: str) -> None:
+    def nothing(name: str) -> None:
+        return None
+
+    monkeypatch.setattr(contender_module, "find_spec", nothing)
+    with pytest.raises(ConfigError, match=f"needs the package {package}, which is not installed: pip install"):
+        require_peer(peer, "chat")
+
+
+def test_a_peer_that_writes_json_only_is_refused_another_format() -> None:
+    with pytest.raises(ConfigError, match="--format chat or --format qwen_tool_call"):
+        require_peer("outlines", "fields")
+    require_peer("outlines", "qwen_tool_call")
+    require_peer("unconstrained", "fields")
+
+
+def test_contenders_say_who_they_are() -> None:
+    own = own_contender(ENGINE, "fields")
+    assert (own.peer, own.quantization, type(own.decoder)) == (None, "int8", OwnDecoder)
+    free = peer_contender(ENGINE, "fields", "unconstrained")
+    assert (free.peer, type(free.decoder)) == ("unconstrained", FreeDecoder)
+    outlines = peer_contender(ENGINE, "chat", "outlines")
+    assert (outlines.lm, type(outlines.decoder)) == (ENGINE, GrammarDecoder)
+
+
+def test_llama_cpp_needs_its_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--gguf FILE"):
+        peer_contender(ENGINE, "chat", "llama.cpp")
