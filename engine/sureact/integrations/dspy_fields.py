@@ -7,7 +7,7 @@ never from a prompt. The note travels as `metadata` of the call, so it needs no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -22,6 +22,10 @@ CALL_FIELDS = ("next_tool_name", "next_tool_args")
 
 TOOL_CALLS_FIELD = "tool_calls"
 """The field of `dspy.ReActV2` that native calls take the place of."""
+
+
+DATA_KEYWORDS = frozenset({"enum", "const", "default", "examples"})
+"""Keywords whose values are no schemas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +99,8 @@ class FieldLayout:
             _object_of({**before, CALL_FIELDS[0]: {"const": name}, CALL_FIELDS[1]: schema})
             for name, schema in self.tools.items()
         ] or [_object_of(before)]
-        properties = [schema for branch in branches for schema in branch["properties"].values()]
         whole = {"anyOf": branches} if self.tools else branches[0]
-        return json_schema(_with_definitions_on_top(whole, properties), additional_properties="closed")
+        return json_schema(with_definitions_on_top(whole), additional_properties="closed")
 
 
 def _object_of(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,10 +112,32 @@ def _object_of(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _with_definitions_on_top(schema: dict[str, Any], properties: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Move the `$defs` of properties to where their references point."""
+def with_definitions_on_top(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Move all `$defs` of a schema to its top, where the references point that pydantic writes.
+
+    dspy puts the schema of a type into that of a tool or an answer, with its `$defs` and with references that were
+    made for the type alone.
+
+    Raises:
+        ConfigError: two of them have one name and differ.
+    """
     definitions: dict[str, Any] = {}
-    for name, definition in (item for each in properties for item in each.pop("$defs", {}).items()):
-        if definitions.setdefault(name, definition) != definition:
-            raise ConfigError(f"Two types of the fields are called {name!r} and differ; rename one.")
-    return {**schema, "$defs": definitions} if definitions else schema
+    moved = cast("dict[str, Any]", _without_definitions(schema, definitions))
+    return {**moved, "$defs": definitions} if definitions else moved
+
+
+def _without_definitions(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_without_definitions(item, definitions) for item in cast("list[Any]", node)]
+    if not isinstance(node, Mapping):
+        return node
+    kept: dict[str, Any] = {}
+    for key, value in cast("Mapping[str, Any]", node).items():
+        if key == "$defs" and isinstance(value, Mapping):
+            for name, definition in cast("Mapping[str, Any]", value).items():
+                found = _without_definitions(definition, definitions)
+                if definitions.setdefault(name, found) != found:
+                    raise ConfigError(f"Two types are called {name!r} and differ; rename one.")
+        else:
+            kept[key] = value if key in DATA_KEYWORDS else _without_definitions(value, definitions)
+    return kept

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_ori
 import dspy
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
-from sureact.errors import ConfigError
-from sureact.integrations.dspy_fields import CALL_FIELDS, METADATA_KEY, Field, FieldLayout
+from sureact.constraints.json_schema import json_schema
+from sureact.errors import ConfigError, ConstraintCompileError, UnsupportedSchemaError
+from sureact.integrations.dspy_fields import (
+    CALL_FIELDS,
+    DATA_KEYWORDS,
+    METADATA_KEY,
+    Field,
+    FieldLayout,
+    with_definitions_on_top,
+)
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -24,7 +32,6 @@ _THOUGHTS = ("next_thought", "reasoning")
 """Fields that small models do not always end by themselves."""
 
 _LIMITING = {"enum", "const", "format", "pattern", "maxLength"}
-_DATA = {"enum", "const", "default", "examples"}
 
 
 def constrain(
@@ -46,7 +53,8 @@ def constrain(
         The same program.
 
     Raises:
-        ConfigError: a field has a type without a JSON schema, or the name `completed`; or a limit is not positive.
+        ConfigError: a field has the name `completed`, or a type without a JSON schema; a schema cannot be enforced; or
+            a limit is not positive.
     """
     for option, value in (("max_thought_length", max_thought_length), ("max_string_length", max_string_length)):
         if value is not None and value < 1:
@@ -94,6 +102,7 @@ def _layout_of(
         if field_name == "completed":
             raise ConfigError(f"{name} has an output called 'completed', which dspy's marker is called; rename it.")
         schema = _schema_of(f"{name}.{field_name}", info, tools)
+        _check(f"{name}.{field_name}", schema)
         if field_name in _THOUGHTS and schema == {"type": "string"} and max_thought_length is not None:
             schema = {**schema, "maxLength": max_thought_length}
         fields.append(Field(field_name, schema))
@@ -104,13 +113,23 @@ def _tool_schemas(agent: Any, max_string_length: int | None) -> dict[str, dict[s
     schemas: dict[str, dict[str, Any]] = {}
     for name, tool in agent.tools.items():
         args: dict[str, Any] = tool.args or {}
-        schemas[name] = {
+        schema = {
             "type": "object",
             "properties": {arg: _with_limit(schema, max_string_length) for arg, schema in args.items()},
             "required": [arg for arg, schema in args.items() if "default" not in schema],
             "additionalProperties": False,
         }
+        schemas[name] = with_definitions_on_top(schema)
+        _check(f"the tool {name!r}", schemas[name])
     return schemas
+
+
+def _check(what: str, schema: Mapping[str, Any]) -> None:
+    """Refuse now what would be refused at the first answer."""
+    try:
+        json_schema(schema, additional_properties="closed").check()
+    except (UnsupportedSchemaError, ConstraintCompileError) as error:
+        raise ConfigError(f"The schema of {what} cannot be enforced: {error}") from error
 
 
 def _with_limit(schema: Any, max_length: int | None) -> Any:
@@ -119,7 +138,7 @@ def _with_limit(schema: Any, max_length: int | None) -> Any:
         return [_with_limit(item, max_length) for item in schema]
     if not isinstance(schema, dict) or max_length is None:
         return schema
-    limited = {key: value if key in _DATA else _with_limit(value, max_length) for key, value in schema.items()}
+    limited = {key: value if key in DATA_KEYWORDS else _with_limit(value, max_length) for key, value in schema.items()}
     is_free = schema.get("type") == "string" and not _LIMITING & set(schema)
     return {**limited, "maxLength": max_length} if is_free else limited
 
@@ -154,9 +173,10 @@ def _tool_calls_schema(tools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
         }
         for name, schema in tools.items()
     ]
-    return {
+    schema = {
         "type": "object",
         "properties": {"tool_calls": {"type": "array", "minItems": 1, "items": {"anyOf": calls}}},
         "required": ["tool_calls"],
         "additionalProperties": False,
     }
+    return with_definitions_on_top(schema)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from sureact.constraints.call_grammar import ControlToken, ToolCallBranch, tool_call_grammar
+from sureact.integrations.dspy_fields import with_definitions_on_top
 
 if TYPE_CHECKING:
     from dspy import lm15
@@ -54,9 +55,9 @@ class PromptWriter:
         """Return the grammar of one call of the tools that may be called.
 
         Raises:
-            ConfigError: a tool's arguments are no object.
+            ConfigError: a tool's arguments are no object, or two types in them share a name.
         """
-        branches = [ToolCallBranch(tool.name, tool.parameters) for tool in wish.tools]
+        branches = [ToolCallBranch(tool.name, with_definitions_on_top(tool.parameters)) for tool in wish.tools]
         open_tag, close_tag = (ControlToken(tag) if self._has_control_tags else tag for tag in (OPEN_TAG, _CLOSE_TAG))
         return tool_call_grammar(
             branches,

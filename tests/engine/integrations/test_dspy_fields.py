@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sureact.errors import ConfigError
-from sureact.integrations.dspy_fields import Field, FieldLayout
+from sureact.integrations.dspy_fields import Field, FieldLayout, with_definitions_on_top
 
 SEARCH: dict[str, Any] = {"type": "object", "properties": {"query": {"const": "x"}}, "required": ["query"]}
 FINISH: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -67,3 +67,16 @@ def test_two_definitions_of_one_name_are_refused() -> None:
 def test_native_calls_take_the_place_of_their_field() -> None:
     layout = FieldLayout((Field("next_thought", {"type": "string"}), Field("tool_calls", {"type": "object"})), {})
     assert [field.name for field in layout.without_calls().fields] == ["next_thought"]
+
+
+def test_definitions_are_found_wherever_they_are_but_not_in_data() -> None:
+    inner = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"const": 1}}}
+    moved = with_definitions_on_top({"anyOf": [{"items": inner}, {"const": {"$defs": {"A": 2}}}]})
+    assert moved == {
+        "anyOf": [
+            {"items": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}},
+            {"const": {"$defs": {"A": 2}}},
+        ],
+        "$defs": {"A": {"const": 1}},
+    }
+    assert "$defs" in inner

@@ -25,6 +25,18 @@ class Size(pydantic.BaseModel):
     tags: list[Literal["a"]] = pydantic.Field(max_length=1)
 
 
+class Box(pydantic.BaseModel):
+    outer: Size
+    inner: list[Size] = pydantic.Field(max_length=1)
+
+
+class Measure(dspy.Signature):
+    """Measure it."""
+
+    question: str = dspy.InputField()
+    box: Box = dspy.OutputField()
+
+
 class Judge(dspy.Signature):
     """Judge it."""
 
@@ -99,6 +111,12 @@ def test_a_field_that_dspy_reads_in_its_own_way_is_refused_by_name() -> None:
         constrain(dspy.Predict(dspy.Signature("a -> b").append("image", dspy.OutputField(), dspy.Image)))
 
 
+def test_a_schema_that_cannot_be_enforced_is_refused_at_once_with_the_tools_name() -> None:
+    tool = dspy.Tool(clock, name="clock", args={"zone": {"$ref": "#/nowhere"}})
+    with pytest.raises(ConfigError, match="the tool 'clock' cannot be enforced"):
+        constrain(dspy.ReAct("question -> answer", tools=[tool]))
+
+
 def test_an_output_with_the_name_of_dspys_marker_is_refused() -> None:
     with pytest.raises(ConfigError, match="rename it"):
         constrain(dspy.Predict("a -> completed"))
@@ -142,11 +160,11 @@ def test_a_react_run_of_a_random_model_never_slips(dspy_lm: Any, adapter: Any, s
     ],
 )
 def test_a_react_v2_run_of_a_random_model_never_slips(dspy_lm: Any, adapter: Any) -> None:
-    react = dspy.ReActV2('question -> answer: Literal["yes", "no"]', tools=[clock], max_iters=3)
+    react = dspy.ReActV2(Measure, tools=[clock], max_iters=3)
     constrain(react, max_thought_length=20)
     with dspy.context(adapter=adapter):
         run = react(question="Cats?")
-    assert run.answer in ("yes", "no")
+    assert isinstance(Box.model_validate(run.box), Box)
     assert run.termination_reason in ("submit", "forced_submit")
     results = [
         result for event in run.history.messages for result in event["tool_calls"].tool_call_results.tool_call_results
