@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from sureact.agent.events import CallDelta, ContextTruncated, Event, OutputDelta, ThoughtDelta
 from sureact.agent.prediction import RunUsage
 from sureact.agent.prompt_format import AFTER_THINK, THINK_CLOSE, ends_in_think, template_text, think_closed
+from sureact.agent.recorded_session import RecordedSession
 from sureact.agent.streaming import stream_text
 from sureact.agent.thinking import ThoughtWriter
 from sureact.agent.trajectory import Step, Trajectory
@@ -102,7 +103,7 @@ class AgentRun:
         self._limits = limits
         self._emit = emit
         self._started = time.perf_counter()
-        self._session = lm.session()
+        self._session = RecordedSession(lm)
         self._committed_tokens = 0
         self._is_cancelled = False
         self._resumed: ResumePoint | None = None
@@ -282,7 +283,7 @@ class AgentRun:
     def _rebuild(self) -> None:
         """Write the opening and the kept steps into a fresh session."""
         self._session.close()
-        self._session = self._lm.session()
+        self._session = RecordedSession(self._lm)
         if self._is_cancelled:
             raise RequestAbortedError("The run was cancelled.")
         self._append(think_closed(self._opening) if self.trajectory.steps else self._opening)

@@ -1,42 +1,53 @@
-"""Many runs of an agent at once, on threads, so that the engine computes their steps together."""
+"""Many runs of a module at once, on threads, so that the engine computes their generations together."""
 
 from __future__ import annotations
 
+import contextvars
+import logging
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sureact.agent.cancellation import Cancellation
+from sureact.agent.module_scope import cancelled_by
 from sureact.agent.prediction import Example
 from sureact.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sureact.agent.agent_run import AgentRun
     from sureact.agent.language_model import LanguageModel
     from sureact.agent.prediction import Prediction
 
-RunAgent = Callable[[Mapping[str, Any], Callable[["AgentRun"], None]], "Prediction"]
-"""Runs an agent on inputs; tells its second argument of the run before it generates."""
+_logger = logging.getLogger(__name__)
 
 _NUM_THREADS_WITHOUT_ENGINE = 8
 
 
 class BatchRun:
-    """Runs an agent on every example once. For one call of `run`."""
+    """Runs a module on every example once. For one call of `run`."""
 
-    def __init__(self, run_agent: RunAgent, examples: Iterable[Mapping[str, Any]], max_errors: int | None) -> None:
+    def __init__(
+        self,
+        run_module: Callable[[Mapping[str, Any]], Prediction],
+        examples: Iterable[Mapping[str, Any]],
+        max_errors: int | None,
+        *,
+        provide_traceback: bool = False,
+    ) -> None:
         """Prepare the runs.
 
         Args:
-            run_agent: runs the agent on one example.
+            run_module: runs the module on the inputs of one example.
             examples: inputs of each run.
             max_errors: runs that may fail before no other begins; None for all.
+            provide_traceback: log the tracebacks of failures, not only what they say.
 
         Raises:
-            ConfigError: `max_errors` is no whole number, or negative.
+            ConfigError: `max_errors` is no whole number, or negative; `provide_traceback` is no bool.
         """
+        if not isinstance(provide_traceback, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"provide_traceback is {provide_traceback!r}; it must be True or False.")
         if max_errors is not None:
             _require_whole("max_errors", max_errors, least=0)
         self.examples = list(examples)
@@ -44,10 +55,11 @@ class BatchRun:
         """In the order of the examples; None where a run failed or did not begin."""
         self.errors: dict[int, Exception] = {}
         """What made runs fail, by the index of their example."""
-        self._run_agent = run_agent
+        self._run_module = run_module
+        self._provide_traceback = provide_traceback
         self._max_errors = len(self.examples) if max_errors is None else max_errors
         self._indices = iter(range(len(self.examples)))
-        self._running: dict[int, AgentRun] = {}
+        self._running: dict[int, Cancellation] = {}
         self._interrupt: BaseException | None = None
         self._is_cancelled = False
         self._lock = threading.Lock()
@@ -67,7 +79,13 @@ class BatchRun:
         with _progress_bar(len(self.examples), shows_progress) as advance:
             # A second interrupt must not wait for a tool that hangs, nor must Python's end.
             threads = [
-                threading.Thread(target=self._work, args=(advance,), name=f"sureact-batch-{i}", daemon=True)
+                threading.Thread(
+                    # In a copy of the context, so that it counts towards the call that it is a part of.
+                    target=contextvars.copy_context().run,
+                    args=(self._work, advance),
+                    name=f"sureact-batch-{i}",
+                    daemon=True,
+                )
                 for i in range(min(num_threads, len(self.examples)))
             ]
             try:
@@ -95,39 +113,47 @@ class BatchRun:
     def _work(self, advance: Callable[[], None]) -> None:
         while (index := self._next_index()) is not None:
             try:
-                watch = partial(self._watch, index)
-                self.predictions[index] = self._run_agent(_inputs(self.examples[index]), watch)
+                with cancelled_by(self._cancellation_of(index)):
+                    self.predictions[index] = self._run_module(_inputs(self.examples[index]))
             except Exception as error:  # raised again, or returned, by the thread that called
                 self.errors[index] = error
+                self._log(index, error)
             except BaseException as error:  # a callback that ends the program ends the batch
                 self._interrupt = error
                 self._cancel()
             self._running.pop(index, None)
             advance()
 
+    def _log(self, index: int, error: Exception) -> None:
+        if not self._is_cancelled:
+            traceback = error if self._provide_traceback else None
+            _logger.error("Example %d failed: %s: %s", index, type(error).__name__, error, exc_info=traceback)
+
     def _next_index(self) -> int | None:
         with self._lock:
             return None if self._is_cancelled or self.has_failed else next(self._indices, None)
 
-    def _watch(self, index: int, run: AgentRun) -> None:
+    def _cancellation_of(self, index: int) -> Cancellation:
+        cancellation = Cancellation()
         with self._lock:
-            self._running[index] = run
+            self._running[index] = cancellation
             is_late = self._is_cancelled
         if is_late:
-            run.cancel()
+            cancellation.cancel()
+        return cancellation
 
     def _cancel(self) -> None:
         with self._lock:
             self._is_cancelled = True
-            runs = list(self._running.values())
+            running = list(self._running.values())
         # Each waits for the step of the engine that runs now; one after another they would wait for a step each.
-        cancellations = [threading.Thread(target=run.cancel, daemon=True) for run in runs]
-        for thread in cancellations:
+        threads = [threading.Thread(target=cancellation.cancel, daemon=True) for cancellation in running]
+        for thread in threads:
             thread.start()
-        _join(cancellations)
+        _join(threads)
 
 
-def check_num_threads(num_threads: int | None, lm: LanguageModel) -> int:
+def check_num_threads(num_threads: int | None, lm: LanguageModel | None) -> int:
     """Return how many runs go at a time: by default as many as the engine computes together.
 
     Raises:
@@ -145,7 +171,8 @@ def _require_whole(name: str, value: object, *, least: int) -> None:
 
 
 def _inputs(example: Mapping[str, Any]) -> Mapping[str, Any]:
-    return example.inputs() if isinstance(example, Example) else example
+    # Not `example.inputs()`: a field may have that name.
+    return Example.inputs(example) if isinstance(example, Example) else example
 
 
 def _join(threads: Sequence[threading.Thread]) -> None:

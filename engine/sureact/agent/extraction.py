@@ -35,7 +35,7 @@ class OutputExtraction:
         from sureact.constraints.json_schema import json_schema
 
         self._budget_option = budget_option
-        reasoning = {REASONING: _reasoning_field()} if with_reasoning else {}
+        reasoning = {REASONING: reasoning_field()} if with_reasoning else {}
         self._object = JsonObject("Outputs", reasoning | signature.outputs)
         constraint = json_schema(self._object.schema, additional_properties="closed")
         constraint.check()  # refuses now what it would refuse in the middle of a run
@@ -76,7 +76,7 @@ class OutputExtraction:
             raise SignatureError(f"The outputs fit their schema, but a type's validator refused: {error}") from error
 
 
-def _reasoning_field() -> ObjectField:
+def reasoning_field() -> ObjectField:
     """Return the field of the text that comes before outputs."""
     from pydantic import StringConstraints
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 
 from sureact.agent.agent_run import AgentRun, Call, Thought, TokenLimits
 from sureact.agent.approval import Approve
-from sureact.agent.batch_run import BatchRun, check_num_threads
+from sureact.agent.callback import Callback
 from sureact.agent.default_model import default_model
 from sureact.agent.events import (
     AnswerReady,
@@ -21,8 +21,11 @@ from sureact.agent.events import (
 )
 from sureact.agent.extraction import OutputExtraction
 from sureact.agent.formats.registry import default_format, format_named
+from sureact.agent.module import Module, check_lm
 from sureact.agent.observation import cut_to_tokens, error_text, repeat_text
+from sureact.agent.predict import ChainOfThought, Predict, require_names
 from sureact.agent.prediction import Prediction, TerminationReason
+from sureact.agent.react_predictors import StepPredict, agent_instructions, output_signature, step_signature
 from sureact.agent.redaction import Pattern, checked_patterns
 from sureact.agent.resume import OnUnfinished, ResumePoint, call_key, resume_point
 from sureact.agent.run_trace import RunTrace
@@ -32,20 +35,37 @@ from sureact.agent.tool import FINISH, Tool, ToolLike, tools_by_name
 from sureact.agent.tool_call import ToolResult
 from sureact.agent.tool_run import ToolRun, check_run_options
 from sureact.agent.trajectory import Step, Trajectory
-from sureact.errors import ConfigError, PromptTooLongError
+from sureact.errors import ConfigError, ContextWindowExceededError, PromptTooLongError
 
 if TYPE_CHECKING:
+    from sureact.agent.demos import Demo
     from sureact.agent.language_model import LanguageModel
+    from sureact.agent.prompt_format import PromptFormat
 
 OnRepeat = Literal["remind", "run"]
 
 
-class ReAct:
+class _Prepared(NamedTuple):
+    """What is built of the predictors, and of what it was built."""
+
+    sources: tuple[LanguageModel, Signature, list[Demo], Signature, list[Demo]]
+    extraction: OutputExtraction
+    prompt_format: PromptFormat
+
+
+class ReAct(Module):
     """An agent that thinks and calls tools until it can give the outputs of a signature.
 
     Decoding lets it call nothing but the given tools and `finish`, with arguments of their schemas. A tool that raises
     gives an observation that starts with `Execution error in <tool>: `. An object may be called from many threads.
+
+    Its instructions and demos are those of its predictors `react`, for the steps, and `extract.predict`, for the
+    outputs.
     """
+
+    _shared: ClassVar[frozenset[str]] = frozenset(
+        {"on_event", "approve", "trace", "redact", "limits", "_new_spans", "_prepared"}
+    )
 
     def __init__(
         self,
@@ -63,6 +83,7 @@ class ReAct:
         dry_run: bool = False,
         redact: Iterable[Pattern] = (),
         otel: bool = False,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         """Prepare prompts and constraints.
 
@@ -82,6 +103,7 @@ class ReAct:
             dry_run: run no tool; the observations say so.
             redact: secrets that are not written into the trace: names of keys, and compiled expressions for any text.
             otel: tell each run as spans to the tracer that the program has set up for OpenTelemetry.
+            callbacks: told of each call of the agent, its model and its tools.
 
         Raises:
             SignatureError: the signature cannot be read.
@@ -90,6 +112,7 @@ class ReAct:
             ConfigError: another option is not allowed, or the package of `otel` is missing.
             ModelNotFoundError: the default model is not on this disk; the message names the command that gets it.
         """
+        super().__init__(callbacks)
         if on_repeat not in get_args(OnRepeat):
             raise ConfigError(f"on_repeat is {on_repeat!r}; it must be one of {get_args(OnRepeat)}.")
         check_run_options(approve, dry_run)
@@ -105,17 +128,70 @@ class ReAct:
         self.trace = trace
         self.approve = approve
         self.dry_run = dry_run
-        self._extraction = OutputExtraction(self.signature, with_reasoning=True, budget_option="TokenLimits.outputs")
-        named_format = format_named(prompt_format) if prompt_format else None
+        # Refuses now what would else be refused when the model is there.
+        OutputExtraction(self.signature, with_reasoning=True)
+        self._format_class = format_named(prompt_format) if prompt_format else None
+        self._prepared: _Prepared | None = None
         # Last, because it may take seconds: whatever can be refused is refused before.
-        self.lm: LanguageModel = lm if lm is not None else default_model()
-        format_class = named_format or default_format(self.lm.name)
-        self.prompt_format = format_class(self.lm, self.signature, self.tools, self._extraction.field_lines())
+        lm = lm if lm is not None else default_model()
+        self.react: Predict = StepPredict(step_signature(self.signature, self.tools), lm=lm)
+        self.extract = ChainOfThought(output_signature(self.signature), lm=lm, max_tokens=self.limits.outputs)
+        self._prepare()
 
-    def __call__(self, *, max_iters: int | None = None, **inputs: Any) -> Prediction:
+    @property
+    def lm(self) -> LanguageModel:
+        """The model of both predictors.
+
+        Raises:
+            ConfigError: they have different ones, but a run has one session.
+        """
+        lm = self.react.lm
+        if self.extract.lm is not lm:
+            raise ConfigError(
+                f"The predictors of this agent have two models, {lm.name} and {self.extract.lm.name}, but a run has "
+                "one session; set both with agent.set_lm(...)."
+            )
+        return lm
+
+    @lm.setter
+    def lm(self, lm: LanguageModel) -> None:
+        check_lm(lm)
+        self.react.lm = self.extract.lm = lm
+
+    @property
+    def prompt_format(self) -> PromptFormat:
+        """How runs are written down for the model, with the instructions and demos of the predictors."""
+        return self._prepare().prompt_format
+
+    @property
+    def _extraction(self) -> OutputExtraction:
+        return self._prepare().extraction
+
+    def _prepare(self) -> _Prepared:
+        """Build the constraint of the outputs and the prompt format, where a predictor has changed since."""
+        react, extract = self.react, self.extract.predict
+        sources = (self.lm, react.signature, react.judged_demos(), extract.signature, extract.judged_demos())
+        prepared = self._prepared
+        if prepared is None or any(old is not new for old, new in zip(prepared.sources, sources, strict=True)):
+            extraction = OutputExtraction(extract.signature, with_reasoning=False, budget_option="TokenLimits.outputs")
+            prepared = _Prepared(sources, extraction, self._new_format(extraction.field_lines()))
+            self._prepared = prepared
+        return prepared
+
+    def _new_format(self, output_lines: list[str]) -> PromptFormat:
+        react, extract = self.react, self.extract.predict
+        format_class = self._format_class or default_format(self.lm.name)
+        prompt_format = format_class(self.lm, react.signature, self.tools, output_lines)
+        instructions = agent_instructions(react, extract, prompt_format)
+        if instructions == react.signature.instructions:
+            return prompt_format
+        return format_class(self.lm, react.signature.with_instructions(instructions), self.tools, output_lines)
+
+    def forward(self, *args: Any, max_iters: int | None = None, **inputs: Any) -> Prediction:
         """Run the agent.
 
         Args:
+            args: none; inputs have names.
             max_iters: most steps of this run.
             inputs: the input fields of the signature.
 
@@ -123,11 +199,13 @@ class ReAct:
             The outputs and `reasoning`, with `trajectory`, `termination_reason` and `usage`.
 
         Raises:
-            SignatureError: an input is missing, unknown or of another type.
-            PromptTooLongError: the inputs, or the outputs after them, do not fit into the context.
+            SignatureError: an input is missing, unknown or of another type, or given by position.
+            ConfigError: a demo does not fit its predictor.
+            ContextWindowExceededError: the inputs, or the outputs after them, do not fit into the context.
             OutputTruncatedError: the outputs did not end within their budget.
             TraceError: the trace file cannot be written.
         """
+        require_names(args, self.signature)
         return self._run(inputs, self.max_iters if max_iters is None else _checked_max_iters(max_iters))
 
     def resume(
@@ -164,78 +242,6 @@ class ReAct:
         point = resume_point(self, path, run_id, inputs, most, on_unfinished, allow_changed_tools=allow_changed_tools)
         return point if isinstance(point, Prediction) else self._run(point.inputs, point.max_iters, resumed=point)
 
-    @overload
-    def batch(
-        self,
-        examples: Iterable[Mapping[str, Any]],
-        *,
-        num_threads: int | None = None,
-        max_errors: None = None,
-        return_failed_examples: Literal[False] = False,
-        disable_progress_bar: bool = False,
-    ) -> list[Prediction]: ...
-
-    @overload
-    def batch(
-        self,
-        examples: Iterable[Mapping[str, Any]],
-        *,
-        num_threads: int | None = None,
-        max_errors: int,
-        return_failed_examples: Literal[False] = False,
-        disable_progress_bar: bool = False,
-    ) -> list[Prediction | None]: ...
-
-    @overload
-    def batch(
-        self,
-        examples: Iterable[Mapping[str, Any]],
-        *,
-        num_threads: int | None = None,
-        max_errors: int | None = None,
-        return_failed_examples: Literal[True],
-        disable_progress_bar: bool = False,
-    ) -> tuple[list[Prediction | None], list[Mapping[str, Any]], list[Exception]]: ...
-
-    def batch(
-        self,
-        examples: Iterable[Mapping[str, Any]],
-        *,
-        num_threads: int | None = None,
-        max_errors: int | None = None,
-        return_failed_examples: bool = False,
-        disable_progress_bar: bool = False,
-    ) -> Sequence[Prediction | None] | tuple[list[Prediction | None], list[Mapping[str, Any]], list[Exception]]:
-        """Run the agent on many examples at once, on threads; the engine computes their steps together.
-
-        Each run takes the steps that it would have taken alone. `on_event` is called on the thread of each run, and
-        tools on several threads at a time. Ctrl-C cancels all runs.
-
-        Args:
-            examples: inputs of each run: mappings, or `Example`s that know their inputs.
-            num_threads: runs at a time; None for as many as the engine computes together.
-            max_errors: runs that may fail, leaving None in their place. One more, and no other run begins; those that
-                run finish, and the error of the first example that failed is raised. None allows no error, or any
-                number with `return_failed_examples`.
-            return_failed_examples: return the failed examples and their errors too.
-            disable_progress_bar: draw no bar; without a terminal none is drawn.
-
-        Returns:
-            The predictions in the order of the examples; with `return_failed_examples` a triple of these, the failed
-            examples and their errors.
-
-        Raises:
-            ConfigError: an option is not allowed.
-            SureactError: see `__call__`.
-        """
-        if max_errors is None and not return_failed_examples:
-            max_errors = 0
-        run = BatchRun(lambda inputs, watch: self._run(inputs, self.max_iters, watch), examples, max_errors)
-        run.run(check_num_threads(num_threads, self.lm), shows_progress=not disable_progress_bar)
-        if run.has_failed:
-            run.raise_first_error()
-        return (run.predictions, *run.failures()) if return_failed_examples else run.predictions
-
     def convert_outputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Turn outputs as parsed JSON into the types of the signature.
 
@@ -248,10 +254,8 @@ class ReAct:
         self,
         inputs: Mapping[str, Any],
         max_iters: int,
-        watch: Callable[[AgentRun], None] = lambda _: None,
         resumed: ResumePoint | None = None,
     ) -> Prediction:
-        """Run the agent; tell `watch` of the run before it generates."""
         values = self.signature.check_inputs(inputs)
         tool_run = ToolRun(self.tools, approve=self.approve, dry_run=self.dry_run)
         path = resumed.path if resumed else self.trace
@@ -262,7 +266,6 @@ class ReAct:
                 if resumed:
                     run.restore(resumed)
                 trace.attach(run)
-                watch(run)
                 self._tell(RunStarted(values, tuple(self.tools), max_iters), trace)
                 reason = self._take_steps(run, max_iters, trace, tool_run, resumed)
                 outputs = run.extract(self._extraction, self.truncate_trajectory)
@@ -279,10 +282,10 @@ class ReAct:
             The trajectory to go on with.
 
         Raises:
-            PromptTooLongError: there is one step only; dropping it would lose all that is known.
+            ContextWindowExceededError: there is one step only; dropping it would lose all that is known.
         """
         if len(trajectory.steps) <= 1:
-            raise PromptTooLongError(
+            raise ContextWindowExceededError(
                 f"The context is full and the trajectory has {len(trajectory.steps)} step(s), so none can be dropped. "
                 "Shorten the inputs, lower TokenLimits, or take a model with a longer context."
             )

@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sureact.agent.approval import Approve, Deny, Edit, ask
+from sureact.agent.callback import observed
 from sureact.agent.tool import FINISH, Tool
 from sureact.agent.tool_call import ToolResult, run_tool
 from sureact.agent.tool_state import RunInstances
-from sureact.errors import ConfigError
+from sureact.errors import ConfigError, ToolExecutionError
 
 if TYPE_CHECKING:
     from sureact.agent.cancellation import Cancellation
@@ -122,8 +123,15 @@ class ToolRun:
         return decided
 
     def _execute(self, call: _Decided) -> ToolResult:
-        result = call.result or run_tool(call.tool, call.args, self._cancellation)
+        result = call.result or self._call(call)
         return _with_edit_note(result, call.args) if call.is_edited else result
+
+    def _call(self, call: _Decided) -> ToolResult:
+        with observed("tool", call.tool, call.args) as told:
+            result = run_tool(call.tool, call.args, self._cancellation)
+            told.outputs = result.observation
+            told.exception = ToolExecutionError(result.observation) if result.is_error else None
+            return result
 
 
 class _Lanes:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sureact.agent.agent_run import TokenLimits
+from sureact.agent.module_scope import track_usage
 from sureact.agent.prediction import Example, Prediction
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
@@ -235,3 +236,26 @@ def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, caps
     scripted(answer(1)).batch(QUESTIONS[:1])
     assert "1/1" in sys.stderr.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("provide_traceback", [False, True])
+def test_failures_are_logged_and_their_tracebacks_if_asked(
+    caplog: pytest.LogCaptureFixture, provide_traceback: bool
+) -> None:
+    scripted([]).batch([{"wrong": "?"}], max_errors=1, provide_traceback=provide_traceback)
+    assert "Example 0 failed: SignatureError: Inputs given: `wrong`" in caplog.text
+    assert ("Traceback" in caplog.text) == provide_traceback
+    with pytest.raises(ConfigError, match="provide_traceback is 1; it must be True or False"):
+        scripted([]).batch([], provide_traceback=1)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_tokens_of_a_batch_count_towards_the_block_around_it() -> None:
+    with track_usage() as usage:
+        predictions = scripted([*answer(1), *answer(2)]).batch(QUESTIONS[:2], num_threads=1)
+    assert usage.total_tokens()["scripted"]["num_generations"] == 6
+    assert [prediction.get_lm_usage()["scripted"]["num_generations"] for prediction in predictions] == [3, 3]
+
+
+def test_an_example_may_have_a_field_called_inputs() -> None:
+    example = Example(question="?", inputs="x").with_inputs("question")
+    assert scripted(answer(3)).batch([example])[0].answer == 3
