@@ -20,3 +20,9 @@ def check_dtype(op: str, name: str, tensor: torch.Tensor, allowed: tuple[torch.d
     """Raise unless the dtype of `tensor` is one of `allowed`."""
     if tensor.dtype not in allowed:
         raise KernelInputError(f"{op}: {name} has dtype {tensor.dtype}; it must be one of {list(allowed)}.")
+
+
+def check_device(op: str, name: str, tensor: torch.Tensor, device: torch.device) -> None:
+    """Raise unless `tensor` is on `device`."""
+    if tensor.device != device:
+        raise KernelInputError(f"{op}: {name} is on {tensor.device}; it must be on {device}.")

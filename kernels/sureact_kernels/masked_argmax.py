@@ -2,7 +2,7 @@
 
 import torch
 
-from sureact_kernels.arguments import check_shape
+from sureact_kernels.arguments import check_device, check_dtype, check_shape
 from sureact_kernels.dispatch import version_on_gpu
 from sureact_kernels.errors import KernelInputError
 
@@ -62,13 +62,13 @@ def masked_argmax_unchecked(
         logits: `[num_rows, num_logits]`, float32.
         bitmask: `[num_rows, ceil(num_logits / 32)]`, int32, on the device of `logits`.
         seen: like `bitmask`, the ids that stand in a row's text; None is none.
-        penalties: `[num_rows]`, float32, beside `seen`; above 0, and 1 leaves a row as it is.
+        penalties: `[num_rows]`, float32, beside `seen` on that device; above 0, and 1 leaves a row as it is.
 
     Returns:
         `[num_rows]`, int64, new; `NOTHING_ALLOWED` or `IS_NAN` where there is no pick, for which `check_picked` raises.
 
     Raises:
-        KernelInputError: shapes do not match.
+        KernelInputError: shapes do not match, or `seen` or `penalties` has another dtype or is on another device.
     """
     num_rows, num_logits = logits.shape
     check_shape("masked_argmax", "bitmask", bitmask, (num_rows, -(-num_logits // 32)))
@@ -77,6 +77,9 @@ def masked_argmax_unchecked(
     if seen is not None and penalties is not None:
         check_shape("masked_argmax", "seen", seen, tuple(bitmask.shape))
         check_shape("masked_argmax", "penalties", penalties, (num_rows,))
+        for name, tensor, dtype in (("seen", seen, torch.int32), ("penalties", penalties, torch.float32)):
+            check_dtype("masked_argmax", name, tensor, (dtype,))
+            check_device("masked_argmax", name, tensor, logits.device)
     version = version_on_gpu("masked_argmax", logits, bitmask)
     if version is not None:
         return version.masked_argmax_unchecked(logits, bitmask, seen, penalties)

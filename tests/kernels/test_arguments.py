@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sureact_kernels.arguments import check_dtype, check_shape
+from sureact_kernels.arguments import check_device, check_dtype, check_shape
 from sureact_kernels.errors import KernelInputError
 
 
@@ -16,3 +16,9 @@ def test_a_shape_may_leave_dimensions_open() -> None:
 def test_a_dtype_is_named_with_those_allowed() -> None:
     with pytest.raises(KernelInputError, match=r"torch.int32.*torch.int64"):
         check_dtype("op", "x", torch.zeros(1, dtype=torch.int32), (torch.int64,))
+
+
+def test_a_device_is_named_with_the_one_it_must_be() -> None:
+    check_device("op", "x", torch.zeros(1), torch.device("cpu"))
+    with pytest.raises(KernelInputError, match=r"op: x is on meta; it must be on cpu\."):
+        check_device("op", "x", torch.zeros(1, device="meta"), torch.device("cpu"))

@@ -139,3 +139,24 @@ def test_seen_ids_without_penalties_are_refused() -> None:
         masked_argmax_unchecked(logits, bits, bits, torch.ones(3))
     with pytest.raises(KernelInputError, match="seen"):
         masked_argmax_unchecked(logits, bits, bits[:1], torch.ones(2))
+
+
+def test_seen_ids_and_penalties_of_other_dtypes_or_devices_are_refused() -> None:
+    logits, bits, ones = torch.zeros(2, 40), torch.zeros(2, 2, dtype=torch.int32), torch.ones(2)
+    with pytest.raises(KernelInputError, match=r"seen has dtype torch\.int64"):
+        masked_argmax_unchecked(logits, bits, bits.long(), ones)
+    with pytest.raises(KernelInputError, match=r"penalties has dtype torch\.float64"):
+        masked_argmax_unchecked(logits, bits, bits, ones.double())
+    with pytest.raises(KernelInputError, match="seen is on meta; it must be on cpu"):
+        masked_argmax_unchecked(logits, bits, bits.to("meta"), ones)
+    with pytest.raises(KernelInputError, match="penalties is on meta; it must be on cpu"):
+        masked_argmax_unchecked(logits, bits, bits, ones.to("meta"))
+
+
+def test_strided_penalties_are_those_of_their_rows() -> None:
+    """As those are that stand in a column of a wider table."""
+    logits = torch.tensor([[2.0, 1.5], [2.0, 1.5]])
+    everything = torch.full((2, 1), -1, dtype=torch.int32)
+    penalties = torch.tensor([[1.0, 9.0], [4.0, 9.0]])[:, 0]
+    for pick in (masked_argmax_unchecked, in_triton):
+        assert pick(logits, everything, torch.ones_like(everything), penalties).tolist() == [0, 1]

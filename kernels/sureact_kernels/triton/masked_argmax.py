@@ -119,7 +119,7 @@ def masked_argmax_unchecked(
         logits,
         bitmask,
         bitmask if seen is None else seen,
-        bests if penalties is None else penalties,
+        bests if penalties is None else penalties.contiguous(),
         bests,
         ids,
         num_logits,
