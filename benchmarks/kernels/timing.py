@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 import torch
 from benchmarks.harness import Timing, device, time_calls
 
+from sureact_kernels.errors import KernelInputError
+
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}
 """Copied to learn the bandwidth: more than any cache holds."""
 
@@ -65,7 +67,10 @@ def _captured(function: Callable[[], object]) -> tuple[Callable[[], object], How
     try:
         with torch.cuda.graph(graph):
             function()
-    except RuntimeError:  # waits in a way that torch does not watch for; the failed capture leaves its stream current
+    except (
+        RuntimeError,
+        KernelInputError,
+    ):  # waits in a way that torch does not watch for; the failed capture leaves its stream current
         torch.cuda.set_stream(torch.cuda.default_stream())
         torch.cuda.synchronize()
         return function, "eager"
@@ -79,7 +84,7 @@ def _waits(function: Callable[[], object]) -> bool:
     torch.cuda.set_sync_debug_mode("error")
     try:
         function()
-    except RuntimeError as error:
+    except (RuntimeError, KernelInputError) as error:  # the second where SUREACT_KERNELS=required words it
         if "synchronizing" not in str(error):
             raise
         return True
