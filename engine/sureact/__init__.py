@@ -8,6 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sureact.agent.callback import Callback
+    from sureact.agent.module import Module
+    from sureact.agent.module_scope import track_usage
     from sureact.agent.predict import ChainOfThought, Predict
     from sureact.agent.prediction import Example, Prediction
     from sureact.agent.prompt import prompt
@@ -56,6 +59,9 @@ if TYPE_CHECKING:
     from sureact.session import Session
 
 _NAMES_OF_MODULE = {
+    "sureact.agent.callback": ("Callback",),
+    "sureact.agent.module": ("Module",),
+    "sureact.agent.module_scope": ("track_usage",),
     "sureact.agent.predict": ("ChainOfThought", "Predict"),
     "sureact.agent.prediction": ("Example", "Prediction"),
     "sureact.agent.prompt": ("prompt",),
@@ -107,6 +113,7 @@ _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() fo
 
 __all__ = [
     "AsyncEngine",
+    "Callback",
     "ChainOfThought",
     "CheckpointError",
     "ChecksumError",
@@ -122,6 +129,7 @@ __all__ = [
     "IndexUnreachableError",
     "InternalError",
     "ModelNotFoundError",
+    "Module",
     "ModuleStateError",
     "OutOfMemoryError",
     "OutputTruncatedError",
@@ -152,6 +160,7 @@ __all__ = [
     "json_schema",
     "prompt",
     "regex",
+    "track_usage",
 ]
 
 try:
