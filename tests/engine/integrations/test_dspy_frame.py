@@ -1,13 +1,16 @@
 """ChatAdapter's frame as a constraint: what it lets through is what dspy reads."""
 
+import json
+from importlib.resources import files
 from typing import Any
 
+import dspy
 import pytest
 
 from sureact.constraints.byte_matcher import grammar_error, matches_grammar
 from sureact.engine import Engine
 from sureact.errors import InternalError
-from sureact.integrations.dspy_fields import Field, FieldLayout
+from sureact.integrations.dspy_fields import CALL_FIELDS, Field, FieldLayout
 from sureact.integrations.dspy_frame import FrameConstraint, FrameGuard
 from sureact.sampling_params import SamplingParams
 
@@ -88,6 +91,20 @@ def test_a_random_model_writes_what_dspy_can_read(long_engine: Engine, constrain
     output = long_engine.generate("Write.", SamplingParams(max_tokens=1000, temperature=1.0, seed=seed), constraint)
     assert output.finish_reason == "stop"
     assert constraint.parse(output.text) == output.completions[0].value
+
+
+TOOLS: list[Any] = json.loads(files("sureact.evaluation").joinpath("tool_schemas.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dspy_reads_from_a_frame_what_was_written(long_engine: Engine, seed: int) -> None:
+    tools = {tool["name"]: tool["parameters"] for tool in TOOLS[seed * 3 : seed * 3 + 3]}
+    constraint = FrameConstraint.of(FieldLayout((Field("next_thought", {"type": "string", "maxLength": 15}),), tools))
+    text = long_engine.generate("Call.", SamplingParams(max_tokens=2000, temperature=0.8, seed=seed), constraint).text
+    make_signature: Any = dspy.Signature
+    signature = make_signature("q -> next_thought, next_tool_name, next_tool_args: dict")
+    read, written = dspy.ChatAdapter().parse(signature, text), constraint.parse(text)
+    assert {name: read[name] for name in CALL_FIELDS} == {name: written[name] for name in CALL_FIELDS}
 
 
 def test_a_text_without_a_limit_may_be_long() -> None:
