@@ -80,15 +80,19 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Prediction:
         """Run the module."""
-        with self._called(self.forward, args, kwargs) as (call, usage):
-            call.outputs = output = _with_usage(self.forward(*args, **kwargs), usage)
-            return output
+        return self._call(self.forward, args, kwargs)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Prediction:
         """Run the module without blocking the event loop. Cancelling the task ends its generation."""
         overridden = type(self).aforward is not Module.aforward
         with self._called(self.aforward if overridden else self.forward, args, kwargs) as (call, usage):
             call.outputs = output = _with_usage(await self.aforward(*args, **kwargs), usage)
+            return output
+
+    def _call(self, work: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prediction:
+        """Do some work as a call of this module."""
+        with self._called(work, args, kwargs) as (call, usage):
+            call.outputs = output = _with_usage(work(*args, **kwargs), usage)
             return output
 
     @contextmanager

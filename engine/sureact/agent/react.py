@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from sureact.agent.agent_run import AgentRun, Call, Thought, TokenLimits
 from sureact.agent.approval import Approve
@@ -25,7 +26,13 @@ from sureact.agent.module import Module, check_lm
 from sureact.agent.observation import cut_to_tokens, error_text, repeat_text
 from sureact.agent.predict import ChainOfThought, Predict, require_names
 from sureact.agent.prediction import Prediction, TerminationReason
-from sureact.agent.react_predictors import StepPredict, agent_instructions, output_signature, step_signature
+from sureact.agent.react_predictors import (
+    PreparedPrompt,
+    StepPredict,
+    output_signature,
+    prepared_prompt,
+    step_signature,
+)
 from sureact.agent.redaction import Pattern, checked_patterns
 from sureact.agent.resume import OnUnfinished, ResumePoint, call_key, resume_point
 from sureact.agent.run_trace import RunTrace
@@ -38,19 +45,10 @@ from sureact.agent.trajectory import Step, Trajectory
 from sureact.errors import ConfigError, ContextWindowExceededError, PromptTooLongError
 
 if TYPE_CHECKING:
-    from sureact.agent.demos import Demo
     from sureact.agent.language_model import LanguageModel
     from sureact.agent.prompt_format import PromptFormat
 
 OnRepeat = Literal["remind", "run"]
-
-
-class _Prepared(NamedTuple):
-    """What is built of the predictors, and of what it was built."""
-
-    sources: tuple[LanguageModel, Signature, list[Demo], Signature, list[Demo]]
-    extraction: OutputExtraction
-    prompt_format: PromptFormat
 
 
 class ReAct(Module):
@@ -131,7 +129,7 @@ class ReAct(Module):
         # Refuses now what would else be refused when the model is there.
         OutputExtraction(self.signature, with_reasoning=True)
         self._format_class = format_named(prompt_format) if prompt_format else None
-        self._prepared: _Prepared | None = None
+        self._prepared: PreparedPrompt | None = None
         # Last, because it may take seconds: whatever can be refused is refused before.
         lm = lm if lm is not None else default_model()
         self.react: Predict = StepPredict(step_signature(self.signature, self.tools), lm=lm)
@@ -167,25 +165,12 @@ class ReAct(Module):
     def _extraction(self) -> OutputExtraction:
         return self._prepare().extraction
 
-    def _prepare(self) -> _Prepared:
-        """Build the constraint of the outputs and the prompt format, where a predictor has changed since."""
-        react, extract = self.react, self.extract.predict
-        sources = (self.lm, react.signature, react.judged_demos(), extract.signature, extract.judged_demos())
-        prepared = self._prepared
-        if prepared is None or any(old is not new for old, new in zip(prepared.sources, sources, strict=True)):
-            extraction = OutputExtraction(extract.signature, with_reasoning=False, budget_option="TokenLimits.outputs")
-            prepared = _Prepared(sources, extraction, self._new_format(extraction.field_lines()))
-            self._prepared = prepared
-        return prepared
-
-    def _new_format(self, output_lines: list[str]) -> PromptFormat:
-        react, extract = self.react, self.extract.predict
+    def _prepare(self) -> PreparedPrompt:
+        """Return what is built of the predictors; built again only where one of them has changed."""
         format_class = self._format_class or default_format(self.lm.name)
-        prompt_format = format_class(self.lm, react.signature, self.tools, output_lines)
-        instructions = agent_instructions(react, extract, prompt_format)
-        if instructions == react.signature.instructions:
-            return prompt_format
-        return format_class(self.lm, react.signature.with_instructions(instructions), self.tools, output_lines)
+        predictors = (self.react, self.extract.predict)
+        self._prepared = prepared = prepared_prompt(self.lm, format_class, self.tools, *predictors, self._prepared)
+        return prepared
 
     def forward(self, *args: Any, max_iters: int | None = None, **inputs: Any) -> Prediction:
         """Run the agent.
@@ -240,7 +225,9 @@ class ReAct(Module):
         """
         most = None if max_iters is None else _checked_max_iters(max_iters)
         point = resume_point(self, path, run_id, inputs, most, on_unfinished, allow_changed_tools=allow_changed_tools)
-        return point if isinstance(point, Prediction) else self._run(point.inputs, point.max_iters, resumed=point)
+        if isinstance(point, Prediction):
+            return point
+        return self._call(partial(self._run, resumed=point), (point.inputs, point.max_iters), {})
 
     def convert_outputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Turn outputs as parsed JSON into the types of the signature.

@@ -7,11 +7,12 @@ demos stand at the start of its prompt.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from typing_extensions import override
 
 from sureact.agent.demos import demo_json
+from sureact.agent.extraction import OutputExtraction
 from sureact.agent.json_object import ObjectField
 from sureact.agent.observation import observation_text
 from sureact.agent.predict import Predict, require_names
@@ -22,7 +23,9 @@ from sureact.agent.trajectory import Step
 from sureact.errors import ConfigError
 
 if TYPE_CHECKING:
+    from sureact.agent.language_model import LanguageModel
     from sureact.agent.prediction import Prediction
+    from sureact.agent.tool import Tool
     from sureact.tokens.chat_template import PromptText
 
 _TRAJECTORY = "trajectory"
@@ -63,6 +66,39 @@ def step_signature(signature: Signature, tool_names: Iterable[str]) -> Signature
 def output_signature(signature: Signature) -> Signature:
     """Return the signature of the extraction: the inputs and the trajectory give the outputs."""
     return signature_of_fields(_with_trajectory(signature), signature.outputs, signature.instructions)
+
+
+class PreparedPrompt(NamedTuple):
+    """What is built of an agent's predictors, and of what it was built."""
+
+    sources: tuple[object, ...]
+    extraction: OutputExtraction
+    prompt_format: PromptFormat
+
+
+def prepared_prompt(
+    lm: LanguageModel,
+    format_class: type[PromptFormat],
+    tools: Mapping[str, Tool],
+    react: Predict,
+    extract: Predict,
+    before: PreparedPrompt | None,
+) -> PreparedPrompt:
+    """Return `before` where nothing has changed since, else what is built anew.
+
+    Raises:
+        ConfigError: a demo does not fit its predictor.
+    """
+    sources = (lm, react.signature, react.judged_demos(), extract.signature, extract.judged_demos())
+    if before is not None and all(old is new for old, new in zip(before.sources, sources, strict=True)):
+        return before
+    extraction = OutputExtraction(extract.signature, with_reasoning=False, budget_option="TokenLimits.outputs")
+    prompt_format = format_class(lm, react.signature, tools, extraction.field_lines())
+    instructions = agent_instructions(react, extract, prompt_format)
+    if instructions != react.signature.instructions:
+        signature = react.signature.with_instructions(instructions)
+        prompt_format = format_class(lm, signature, tools, extraction.field_lines())
+    return PreparedPrompt(sources, extraction, prompt_format)
 
 
 def agent_instructions(react: Predict, extract: Predict, prompt_format: PromptFormat) -> str:

@@ -171,6 +171,19 @@ def test_callbacks_of_an_agent_hear_of_tools():
     ]
 
 
+def test_a_resumed_run_is_a_call_of_the_agent(tmp_path: Path):
+    texts = [" t\n", "Action: finish\nArguments: {}\n", KeyboardInterrupt(), json.dumps({"reasoning": "r", "a": "x"})]
+    recorder, path = Recorder(), tmp_path / "t.jsonl"
+    agent = ReAct("q -> a", [], lm=ScriptedModel(texts), prompt_format="fields", trace=path, callbacks=[recorder])
+    with pytest.raises(KeyboardInterrupt):
+        agent(q="?")
+    recorder.told.clear()
+    prediction = agent.resume(path)
+    assert recorder.told[0] == ("module start", "ReAct")
+    assert prediction.get_lm_usage()["scripted"]["num_generations"] == 1
+    assert len(agent.history) == 3
+
+
 def test_an_awaited_call_runs_forward_off_the_loop():
     class Program2(Program):
         def forward(self, q: str, extra: str = "") -> Prediction:
