@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,13 +60,14 @@ class LlamaCppModel:
             ConfigError: it cannot be loaded.
         """
         import llama_cpp  # pyright: ignore[reportMissingImports]  an extra
+        import torch
 
         self.library: Any = llama_cpp
         self.name = engine.name
         self.context_len = min(MAX_CONTEXT_LEN, engine.context_len)
         self._engine = engine
         self._grammars: dict[str, Any] = {}
-        threads = os.cpu_count() or 1
+        threads = torch.get_num_threads()  # as many as the engine takes
         if not gguf.is_file():
             raise ConfigError(f"{gguf} does not exist; name the GGUF file of {self.name} with --gguf FILE.")
         try:
