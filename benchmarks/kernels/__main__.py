@@ -177,9 +177,9 @@ def device_name() -> str:
     """Return what `device()` is called."""
     if device().type == "cuda":
         return torch.cuda.get_device_name()
-    from sureact.evaluation.machine import hardware
+    from sureact.evaluation.machine import cpu_name
 
-    return str(hardware()["cpu"])
+    return cpu_name()
 
 
 def table(report: dict[str, Any]) -> str:

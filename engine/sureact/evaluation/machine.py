@@ -21,7 +21,7 @@ def hardware() -> dict[str, object]:
     import torch
 
     return {
-        "cpu": _cpu_info().get("model name") or platform.processor() or platform.machine(),
+        "cpu": cpu_name(),
         "physical_cores": psutil.cpu_count(logical=False),
         "usable_cpus": len(psutil.Process().cpu_affinity() or []) if hasattr(os, "sched_getaffinity") else None,
         "cpu_features": cpu_features(),
@@ -29,6 +29,11 @@ def hardware() -> dict[str, object]:
         "available_memory_bytes": psutil.virtual_memory().available,
         "gpus": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
     }
+
+
+def cpu_name() -> str:
+    """Return what the processor calls itself on Linux; elsewhere what Python knows of it."""
+    return _cpu_info().get("model name") or platform.processor() or platform.machine()
 
 
 def cpu_features() -> list[str]:

@@ -1,11 +1,11 @@
 """How much memory weights and cache may take, and errors with numbers when it is too little."""
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
 import torch
 
 from sureact.config import BLOCK_SIZE, EngineConfig, Quantization
@@ -42,6 +42,10 @@ def free_bytes(device: torch.device) -> int:
     """Return the memory that is free on `device`."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
+    try:
+        import psutil
+    except ImportError:  # a bare machine; what Linux says counts no file cache as free, so that it is less
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return psutil.virtual_memory().available
 
 

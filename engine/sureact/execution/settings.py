@@ -3,7 +3,6 @@
 import os
 from typing import Literal
 
-import psutil
 import torch
 
 from sureact.config import Determinism, Dtype, KVCacheDtype, Quantization
@@ -115,5 +114,9 @@ def default_num_threads() -> int:
 
 def num_physical_cores() -> int:
     """Return the cores this process may use, without their hyper-threads: more threads only fight over them."""
+    try:
+        import psutil
+    except ImportError:  # a bare machine; torch counts much the same
+        return torch.get_num_threads()
     allowed = len(psutil.Process().cpu_affinity() or [0])
     return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))

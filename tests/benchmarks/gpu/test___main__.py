@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[3]
 
 ON_A_BARE_MACHINE = """
 import sys
-for name in ("llguidance", "outlines", "outlines_core", "matplotlib", "accelerate", "gguf", "jsonschema", "pydantic",
-             "referencing", "rich"):
+for name in ("llguidance", "outlines", "outlines_core", "matplotlib", "accelerate", "gguf", "jsonschema", "psutil",
+             "pydantic", "referencing", "rich"):
     sys.modules[name] = None  # importing it fails
 from benchmarks.gpu import __main__ as module
 from benchmarks.gpu import invariance, kernels, peers

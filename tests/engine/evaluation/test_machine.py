@@ -3,7 +3,7 @@ import platform
 import torch
 
 from sureact import __version__
-from sureact.evaluation.machine import PACKAGES, cpu_features, hardware, versions
+from sureact.evaluation.machine import PACKAGES, cpu_features, cpu_name, hardware, versions
 
 
 def test_versions_are_those_that_run() -> None:
@@ -16,7 +16,7 @@ def test_versions_are_those_that_run() -> None:
 
 def test_hardware_has_numbers_with_units_in_their_names() -> None:
     found = hardware()
-    assert found["cpu"]
+    assert found["cpu"] == cpu_name() != ""
     assert isinstance(found["memory_bytes"], int)
     assert found["memory_bytes"] > 10**8
     assert found["gpus"] == [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

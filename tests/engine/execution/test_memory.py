@@ -1,3 +1,5 @@
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +75,9 @@ def test_a_budget_beyond_the_free_memory_is_refused_with_both() -> None:
 
 def test_some_memory_is_free() -> None:
     assert free_bytes(CPU) > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a bare machine is one with Linux")
+def test_some_memory_is_free_where_psutil_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    assert 0 < free_bytes(CPU) < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 import torch
 
@@ -85,6 +87,12 @@ def test_a_wish_for_unknown_kernels_is_refused_on_a_gpu_too(monkeypatch: pytest.
 
 def test_there_is_at_least_one_core() -> None:
     assert num_physical_cores() >= 1
+
+
+def test_torch_counts_the_cores_where_psutil_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert num_physical_cores() == 3
 
 
 @pytest.mark.parametrize(
