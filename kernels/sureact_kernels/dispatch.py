@@ -71,6 +71,8 @@ def disabled() -> dict[str, str]:
 def reason_without_triton() -> str | None:
     """Say why no op runs in Triton on a GPU; None if they do.
 
+    Where there is a GPU, Triton's driver is started for it, which compiles a library in C on its first start.
+
     Raises:
         KernelInputError: SUREACT_KERNELS has no meaning.
     """
@@ -79,9 +81,20 @@ def reason_without_triton() -> str | None:
     # Whether products and sums become fused ones changes bits, and Triton's default for it will change.
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     try:
-        importlib.import_module("triton")
+        triton: Any = importlib.import_module("triton")
     except ImportError as error:
         return f"Triton cannot be imported: {error}"
+    return _reason_without_driver(triton) if torch.cuda.is_available() else None
+
+
+def _reason_without_driver(triton: Any) -> str | None:
+    try:
+        _ = triton.runtime.driver.active
+    except Exception as error:  # of a compiler that is missing or fails, of files that are not there, of the driver
+        return (
+            f"Triton cannot start its driver: {type(error).__name__}: {error} It compiles C when it starts: install "
+            "gcc or clang (or name one by CC) and the headers of Python (Python.h; python3-dev or python3-devel)."
+        )
     return None
 
 

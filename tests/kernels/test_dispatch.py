@@ -114,6 +114,44 @@ def test_without_triton_the_reference_computes(monkeypatch: pytest.MonkeyPatch) 
     assert str(reason_without_triton()).startswith("Triton cannot be imported: ")
 
 
+class _NoDriver:
+    """What Triton does where there is no compiler."""
+
+    def __init__(self) -> None:
+        self.num_starts = 0
+
+    @property
+    def active(self) -> object:
+        self.num_starts += 1
+        raise RuntimeError("Failed to find C compiler.")
+
+
+@pytest.mark.usefixtures("gpu")
+def test_without_a_compiler_for_the_driver_of_triton_the_reference_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = _NoDriver()
+    monkeypatch.setattr("triton.runtime.driver", driver)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for _ in range(2):
+        assert version_of("rms_norm", *on_gpu()) is None
+    reason = str(reason_without_triton())
+    assert reason.startswith("Triton cannot start its driver: RuntimeError: Failed to find C compiler. ")
+    assert "gcc or clang" in reason
+    assert "Python.h" in reason
+    assert driver.num_starts == 1
+    required(monkeypatch)
+    with pytest.raises(KernelInputError, match="Failed to find C compiler"):
+        rms_norm(*on_gpu(), 1e-6)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_without_a_gpu_no_driver_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = _NoDriver()
+    monkeypatch.setattr("triton.runtime.driver", driver)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert reason_without_triton() is None
+    assert driver.num_starts == 0
+
+
 @pytest.mark.usefixtures("gpu")
 def test_a_disabled_op_computes_the_reference_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     disable("rms_norm", "it is slow here")
