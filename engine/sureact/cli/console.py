@@ -45,9 +45,18 @@ def note(text: str) -> None:
 
 def error_console() -> Console:
     """Return a console on standard error that takes text as it is: no markup, no highlighting, no wrapping."""
+    return _console(is_error=True)
+
+
+def output_console() -> Console:
+    """Return such a console on standard output."""
+    return _console(is_error=False)
+
+
+def _console(*, is_error: bool) -> Console:
     from rich.console import Console
 
-    return Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    return Console(stderr=is_error, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

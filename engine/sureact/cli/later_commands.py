@@ -1,27 +1,21 @@
 """What a later version of sureact brings; named here so that it is refused by name until then."""
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import NoReturn
 
 from sureact.errors import ConfigError
 
-LATER_COMMANDS = ("serve", "trace")
+LATER_COMMANDS = ("serve",)
 
 
 def refuse_later_command(words: Sequence[str]) -> None:
-    """Refuse a command line that asks for a command of a later version, or for its `run --resume`.
+    """Refuse a command line that asks for a command of a later version.
 
     Raises:
         ConfigError: it does.
     """
     if words and words[0] in LATER_COMMANDS:
         refuse_as_later(words[0])
-    if words and words[0] == "run":
-        # Before the parser, which would ask for the question that a resumed run has already.
-        options = takewhile(lambda word: word != "--", words)
-        if any(option.partition("=")[0] == "--resume" for option in options):
-            refuse_as_later("run --resume")
 
 
 def refuse_as_later(what: str) -> NoReturn:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 
 from sureact import __version__
-from sureact.cli import bench, chat, conformance, doctor, generate, models, pull, run
+from sureact.cli import bench, chat, conformance, doctor, generate, models, pull, run, trace
 from sureact.cli import eval as evaluate
 from sureact.cli.console import note
 from sureact.cli.later_commands import refuse_later_command
@@ -19,6 +19,7 @@ _COMMANDS = (
     ("pull", "get a model", pull.add_options),
     ("models", "list or remove models", models.add_options),
     ("run", "run an agent", run.add_options),
+    ("trace", "show or replay what an agent recorded", trace.add_options),
     ("generate", "generate a text", generate.add_options),
     ("chat", "talk to a model", chat.add_options),
     ("bench", "measure the speed", bench.add_options),

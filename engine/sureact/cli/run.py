@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sureact.cli.console import add_output_options, note, write_json, write_result
 from sureact.cli.model_options import AGENT_MODEL, add_model_options, engine_config, load_engine
 from sureact.cli.option_fields import positive_int
+from sureact.cli.run_resume import add_resume_options, recorded_options, resume
 from sureact.cli.stats_display import note_stats
 from sureact.errors import ConfigError
 
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
     from sureact.agent.prediction import Prediction
     from sureact.agent.signature import Signature
 
+SIGNATURE = "question -> answer"
+MAX_ITERS = 20
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     parser.description = "Runs an agent. Its steps are shown on standard error, its answer goes to standard output."
     parser.add_argument(
-        "question", metavar="QUESTION", help="the input; a JSON object where the signature has several inputs"
+        "question",
+        nargs="?",
+        metavar="QUESTION",
+        help="the input; a JSON object where the signature has several inputs; none with --resume",
     )
     parser.add_argument(
         "--tools",
@@ -36,13 +43,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--signature",
-        default="question -> answer",
         metavar="S",
-        help="inputs and outputs, such as 'question: str -> answer: float' (default: %(default)s)",
+        help=f"inputs and outputs, such as 'question: str -> answer: float' (default: '{SIGNATURE}')",
     )
-    parser.add_argument(
-        "--max-iters", type=positive_int, default=20, metavar="N", help="most steps (default: %(default)s)"
-    )
+    parser.add_argument("--max-iters", type=positive_int, metavar="N", help=f"most steps in all (default: {MAX_ITERS})")
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="file that the run is appended to (default: a new one in the store)"
     )
@@ -52,9 +56,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-repeat",
         choices=("remind", "run"),
-        default="remind",
-        help="a call that was made before: remind the model of its observation, or run it again (default: %(default)s)",
+        help="a call that was made before: remind the model of its observation, or run it again (default: remind)",
     )
+    add_resume_options(parser)
     add_model_options(parser, default_model=AGENT_MODEL)
     add_output_options(parser, json_help="outputs, steps, reason of the end, usage and the trace file")
     parser.set_defaults(command=run_command)
@@ -68,26 +72,29 @@ def run_command(arguments: argparse.Namespace) -> None:
     from sureact.agent.tool_file import load_tools
     from sureact.cli.step_display import StepDisplay
 
+    recorded = recorded_options(arguments) if arguments.resume else {}
     config = engine_config(arguments)
-    if arguments.format:
-        format_named(arguments.format)
-    signature = Signature.of(arguments.signature)
-    inputs = signature.check_inputs(_inputs(arguments.question, signature))
+    prompt_format = arguments.format or recorded.get("prompt_format")
+    if prompt_format:
+        format_named(prompt_format)
+    signature = Signature.of(arguments.signature or recorded.get("signature") or SIGNATURE)
+    inputs = {} if arguments.resume else signature.check_inputs(_inputs(arguments.question, signature))
     tools = load_tools(arguments.tools)
-    trace = arguments.trace or _new_trace()
+    trace = arguments.resume or arguments.trace or _new_trace()
     with load_engine(config) as engine:
         agent = ReAct(
             signature,
             tools,
             lm=engine,
-            max_iters=arguments.max_iters,
-            prompt_format=arguments.format,
-            on_repeat=arguments.on_repeat,
+            max_iters=arguments.max_iters or MAX_ITERS,
+            prompt_format=prompt_format,
+            on_repeat=arguments.on_repeat or recorded.get("on_repeat", "remind"),
+            limits=recorded.get("limits"),
             on_event=StepDisplay(),
             trace=trace,
         )
         note(f"Trace: {trace}")
-        prediction = agent(**inputs)
+        prediction = resume(agent, arguments) if arguments.resume else agent(**inputs)
         if arguments.verbose:
             note_stats(engine)
     note(_summary(prediction))
@@ -97,8 +104,8 @@ def run_command(arguments: argparse.Namespace) -> None:
         write_result(_answer(prediction, signature))
 
 
-def _inputs(question: str, signature: Signature) -> dict[str, Any]:
-    if not question.strip():
+def _inputs(question: str | None, signature: Signature) -> dict[str, Any]:
+    if question is None or not question.strip():
         raise ConfigError("The question is empty. Give what the agent is to answer.")
     if len(signature.inputs) == 1:
         return {next(iter(signature.inputs)): question}

@@ -7,9 +7,6 @@ from sureact.cli.main import main
 
 LATER = [
     *([command, "--port", "3"] for command in LATER_COMMANDS),
-    ["run", "question", "--tools", "none.py", "--resume", "run.jsonl"],
-    ["run", "--resume", "run.jsonl"],
-    ["run", "--resume=run.jsonl", "--tools", "none.py"],
 ]
 
 
@@ -25,5 +22,5 @@ def test_what_comes_later_is_refused_by_name(words: list[str], capsys: pytest.Ca
 def test_what_is_there_is_not_refused() -> None:
     refuse_later_command([])
     refuse_later_command(["models"])
-    refuse_later_command(["run", "--tools", "t.py", "--", "--resume"])
+    refuse_later_command(["run", "--resume", "t.jsonl"])
     refuse_later_command([str(Path("generate")), "serve"])

@@ -1,0 +1,101 @@
+"""`sureact run --resume`: goes on with a recorded run, and asks what becomes of a call that was interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sureact.cli.console import note
+from sureact.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sureact.agent.prediction import Prediction
+    from sureact.agent.react import ReAct
+    from sureact.agent.resume import UnfinishedCall
+
+_QUESTION = "Run it again, skip it, or give its result? [run/skip/text] "
+
+
+def add_resume_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a run that goes on."""
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="go on with the run of this trace file; signature, format and limits are those of the run",
+    )
+    parser.add_argument(
+        "--run", metavar="ID", help="with --resume: the run, or how its id begins, where there are several"
+    )
+    parser.add_argument(
+        "--on-unfinished",
+        metavar="WHAT",
+        help="with --resume: what becomes of a call that was interrupted: run, skip, or the text of its result "
+        "(default: ask on the terminal)",
+    )
+    parser.add_argument(
+        "--allow-changed-tools", action="store_true", help="with --resume: go on although tools have changed"
+    )
+
+
+def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what the trace says about the agent that wrote it, as options of `ReAct`.
+
+    Raises:
+        ConfigError: an option was given that a resumed run has already.
+        TraceError: the trace cannot be read.
+    """
+    from sureact.agent.agent_run import TokenLimits
+    from sureact.agent.recorded_run import run_of
+    from sureact.agent.replay import signature_text
+    from sureact.agent.signature import Signature
+
+    if arguments.question is not None:
+        raise ConfigError("A resumed run has its question already; leave QUESTION out, or leave --resume out.")
+    if arguments.trace is not None:
+        raise ConfigError("A resumed run goes on in its own trace file; leave --trace out.")
+    header = run_of(arguments.resume, arguments.run).header
+    options: dict[str, Any] = {"prompt_format": header["prompt_format"]}
+    if "limits" in header:
+        recorded = header["signature"]
+        options["signature"] = Signature(signature_text(recorded), recorded["instructions"])
+        options["limits"] = TokenLimits(**header["limits"])
+        options["on_repeat"] = header["on_repeat"]
+    return options
+
+
+def resume(agent: ReAct, arguments: argparse.Namespace) -> Prediction:
+    """Go on with the run."""
+
+    def on_unfinished(call: UnfinishedCall) -> str:
+        return arguments.on_unfinished if arguments.on_unfinished is not None else _ask(call)
+
+    return agent.resume(
+        arguments.resume,
+        run_id=arguments.run,
+        max_iters=arguments.max_iters,
+        on_unfinished=on_unfinished,
+        allow_changed_tools=arguments.allow_changed_tools,
+    )
+
+
+def _ask(call: UnfinishedCall) -> str:
+    shown = json.dumps(call.args, ensure_ascii=False)
+    what = f"The run was interrupted in step {call.step_index + 1}, in the call {call.tool_name}({shown})"
+    if not sys.stdin.isatty():
+        raise ConfigError(
+            f"{what}, which may have taken effect. Say what becomes of it with --on-unfinished run, skip or the text "
+            "of its result; or mark the tool as one that may run twice with Tool(..., idempotent=True)."
+        )
+    note(f"{what}.")
+    while True:
+        sys.stderr.write(_QUESTION)
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise ConfigError("No answer; give it with --on-unfinished run, skip or the text of the result.")
+        if line.strip():
+            return line.strip()

@@ -1,0 +1,183 @@
+"use strict";
+// Everything of the trace is put into the page as text, never as markup.
+const trace = JSON.parse(document.getElementById("trace").textContent);
+const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+function visible(text) {
+  const pictured = text.replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)));
+  const shown = pictured.replace(/\u007f/g, "\u2421").replace(/[\u0080-\u009f]/g, "\ufffd");
+  return shown.replace(BIDI, (c) => `[U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+}
+
+function element(name, className, ...children) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  for (const child of children) made.append(typeof child === "string" ? visible(child) : child);
+  return made;
+}
+
+const seconds = (value) => (value < 1 ? `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms` : `${value.toFixed(2)} s`);
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+function tokens(generation) {
+  const box = element("div", "text");
+  if (!generation.tokens) return element("div", "text", generation.text);
+  const forced = new Set(generation.forced || []);
+  generation.tokens.forEach((text, index) => {
+    const kind = forced.has(index) ? "forced" : generation.constraint ? "constrained" : "free";
+    const id = generation.token_ids[index];
+    const span = element("span", kind, text);
+    span.dataset.id = id;
+    span.title = `token ${index}: id ${id}, ${kind}`;
+    box.append(span);
+  });
+  return box;
+}
+
+function numbers(generation) {
+  const { usage, timings } = generation;
+  const parts = [
+    `${usage.completion_tokens} tokens`,
+    usage.forced_tokens ? `${usage.forced_tokens} forced` : "",
+    `${usage.cached_tokens} of ${usage.prompt_tokens} before it cached`,
+    `prefill ${seconds(timings.prefill_s)}`,
+    `decode ${seconds(timings.decode_s)}`,
+    timings.mask_s ? `mask ${seconds(timings.mask_s)}` : "",
+    `ended by ${generation.finish_reason}`,
+  ];
+  return element("div", "numbers", parts.filter(Boolean).join(" \u00b7 "));
+}
+
+function part(label, ...children) {
+  return element("div", "part", element("div", "label", label), element("div", "", ...children));
+}
+
+function generated(label, record) {
+  const all = [...(record.earlier_generations || []), ...(record.generation ? [record.generation] : [])];
+  return part(label, ...all.flatMap((generation) => [tokens(generation), numbers(generation)]));
+}
+
+function json(label, value) {
+  return part(label, element("pre", "text", JSON.stringify(value, null, 2)));
+}
+
+const RENDER = {
+  prompt: (record) => {
+    const box = element("details", "", element("summary", "", "Opening prompt"), element("pre", "text", record.text));
+    if (record.context_ids) box.append(element("div", "numbers", `${record.context_ids.length} tokens`));
+    return box;
+  },
+  thought: (record) => (record.generation ? generated("Thought", record) : part("Thought", element("pre", "text", record.text))),
+  call: (record) => {
+    const box = generated("Call", record);
+    if (record.refusal) box.lastChild.append(element("div", "error", `Refused: ${record.refusal}`));
+    if (record.tool_name === null) box.lastChild.append(element("div", "error", "Did not end within its tokens."));
+    return box;
+  },
+  call_started: (record, run) => {
+    const known = run.some((other) => other.type === "call" && other.step === record.step);
+    return known ? null : part("Call", element("pre", "text", `${record.tool_name} ${JSON.stringify(record.tool_args)}`));
+  },
+  observation: ({ finished }) => {
+    const kind = finished.is_error ? "Error" : finished.is_repeat ? "Repeat" : "Observation";
+    const text = element("pre", `text${finished.is_error ? " error" : ""}`, finished.observation);
+    return part(kind, text, element("div", "numbers", `tool ${seconds(finished.tool_s || 0)}`));
+  },
+  truncated: (record) =>
+    part("Context full", element("div", "", `Dropped steps ${record.dropped_steps.map((index) => index + 1).join(", ")}.`)),
+  resumed: (record) =>
+    part("Resumed", element("div", "", `Goes on with step ${record.step + 1}.`
+      + (record.unfinished ? ` The unfinished call: ${record.unfinished}` : ""))),
+  outputs: (record) => {
+    const box = element("div", "step", element("h3", "", `Outputs (${record.termination_reason})`));
+    if (record.generation) box.append(generated("Answer", record));
+    box.append(json("Values", record.outputs), json("Usage", record.usage));
+    return box;
+  },
+  aborted: (record) => element("div", "step error", `Aborted by ${record.error}: ${record.message}`),
+};
+
+function timeline(records) {
+  const pieces = [];
+  for (const record of records) {
+    for (const generation of [...(record.earlier_generations || []), record.generation].filter(Boolean)) {
+      pieces.push(["prefill", generation.timings.prefill_s, record], ["decode", generation.timings.decode_s, record]);
+    }
+    if (record.type === "observation") pieces.push(["tool", record.finished.tool_s || 0, record]);
+  }
+  const total = sum(pieces.map(([, value]) => value));
+  const bar = element("div", "timeline");
+  if (!total) return bar;
+  for (const [kind, value, record] of pieces) {
+    if (!value) continue;
+    const piece = element("a", kind);
+    piece.style.flex = `${value / total} 0 0`;
+    piece.title = `${record.type}${record.step === undefined ? "" : ` of step ${record.step + 1}`}: ${kind} ${seconds(value)}`;
+    piece.href = `#${anchor(record)}`;
+    bar.append(piece);
+  }
+  const share = (wanted) => seconds(sum(pieces.filter(([kind]) => kind === wanted).map(([, value]) => value)));
+  const note = element("div", "numbers", ["prefill", "decode", "tool"].map((kind) => `${kind} ${share(kind)}`).join(" \u00b7 "));
+  return element("div", "", bar, note);
+}
+
+const anchor = (record) => `r${record.run_id}-${record.step === undefined ? "end" : record.step}`;
+
+function summary(header) {
+  const pieces = [header.model, `format ${header.prompt_format}`, `${header.tools.length} tools`,
+    `sureact ${header.sureact_version}`, new Date(header.time_s * 1000).toISOString()];
+  const box = element("div", "", element("h2", "", `Run ${header.run_id}`), element("div", "dim", pieces.join(" \u00b7 ")));
+  const tools = element("details", "", element("summary", "", "Tools"), element("pre", "text", JSON.stringify(header.tools, null, 2)));
+  box.append(json("Inputs", header.inputs), tools);
+  return box;
+}
+
+function showRun(records) {
+  const section = element("section", "");
+  const header = records.find((record) => record.type === "header");
+  section.append(header ? summary(header) : element("h2", "", `Run ${records[0].run_id}`));
+  section.append(timeline(records));
+  let step = null;
+  let shownStep = -1;
+  for (const record of records) {
+    const made = RENDER[record.type] ? RENDER[record.type](record, records) : null;
+    if (!made) continue;
+    if (record.step === undefined || record.type === "resumed") {
+      if (record.type === "outputs") made.id = anchor(record);
+      section.append(made);
+      step = null;
+    } else {
+      if (!step || shownStep !== record.step) {
+        step = element("div", "step", element("h3", "", `Step ${record.step + 1}`));
+        if (!document.getElementById(anchor(record))) step.id = anchor(record);
+        shownStep = record.step;
+        section.append(step);
+      }
+      step.append(made);
+    }
+  }
+  document.getElementById("runs").append(section);
+}
+
+function search(wanted) {
+  const needle = visible(wanted).toLowerCase();
+  let found = 0;
+  for (const step of document.querySelectorAll(".step")) {
+    const isHit = !needle || step.textContent.toLowerCase().includes(needle);
+    step.classList.toggle("hidden", !isHit);
+    for (const text of step.querySelectorAll(".text")) {
+      const hasText = Boolean(needle) && text.textContent.toLowerCase().includes(needle);
+      text.classList.toggle("hit", hasText);
+      found += hasText;
+    }
+  }
+  document.getElementById("found").textContent = needle ? `${found} found` : "";
+}
+
+const runs = new Map();
+for (const record of trace) {
+  if (!runs.has(record.run_id)) runs.set(record.run_id, []);
+  runs.get(record.run_id).push(record);
+}
+runs.forEach(showRun);
+document.getElementById("search").addEventListener("input", (event) => search(event.target.value));

@@ -1,0 +1,146 @@
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from sureact.agent.react import ReAct
+from sureact.agent.scripted_model import ScriptedModel, byte_vocabulary
+from sureact.cli import trace
+from sureact.cli.main import main
+from sureact.config import EngineConfig
+
+SCRIPT = [
+    " I look.\n",
+    'Action: look\nArguments: {"what": "\x1b[31mé"}\n'.replace("\x1b", "\\u001b"),
+    " Done.\n",
+    "Action: finish\nArguments: {}\n",
+    '{"reasoning": "", "answer": "so"}',
+]
+
+
+class ShowingModel(ScriptedModel):
+    vocabulary = byte_vocabulary()
+
+
+def look(what: str) -> str:
+    """Look something up."""
+    return f"\x1b[2J {what}"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Two runs, the second one aborted."""
+    path = tmp_path / "t.jsonl"
+    ReAct("question -> answer", [look], lm=ShowingModel(SCRIPT), prompt_format="fields", trace=path)(question="Who?")
+    react = ReAct("q -> a", [], lm=ShowingModel([KeyboardInterrupt("stop")]), prompt_format="fields", trace=path)
+    with pytest.raises(KeyboardInterrupt):
+        react(q="\ud800")
+    return path
+
+
+def run_ids(path: Path) -> list[str]:
+    return list(dict.fromkeys(json.loads(line)["run_id"] for line in path.read_text().splitlines()))
+
+
+def test_show_writes_each_run_as_it_went(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "show", str(file)]) == 0
+    shown = capsys.readouterr().out
+    first, second = run_ids(file)
+    assert f"Run {first}\n" in shown
+    assert f"Run {second}\n" in shown
+    assert 'Inputs: {"question": "Who?"}\nStep 1\n  Thought: I look.\n' in shown
+    assert "  Observation: \u241b[2J \u241b[31mé\nStep 2\n" in shown
+    assert '  Answer: {"reasoning": "", "answer": "so"}\n[2 steps, ended by finish;' in shown
+    assert "[0 steps, aborted by KeyboardInterrupt: stop]" in shown
+    assert "\x1b" not in shown
+
+
+def test_show_takes_one_run_by_the_start_of_its_id(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = run_ids(file)
+    assert main(["trace", "show", str(file), "--run", second[:12]]) == 0
+    assert first not in capsys.readouterr().out
+
+
+def test_show_reads_version_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "old.jsonl"
+    start = {"time_s": 1.0, "run_id": "a"}
+    step = {"index": 0, "thought": "Hm.", "tool_name": "look", "tool_args": {}, "observation": "seen"}
+    records = [
+        {"type": "header", "version": 1, "sureact_version": "0.1.0", "model": "m", "prompt_format": "fields"}
+        | {"tools": [], "inputs": {}},
+        {"type": "thought", "step": 0, "text": "Hm."},
+        {"type": "call_started", "step": 0, "tool_name": "look", "tool_args": {"a": 1}},
+        {"type": "observation", "step": 0, "finished": step},
+        {"type": "truncated", "dropped_steps": [0]},
+    ]
+    path.write_text("".join(json.dumps({**record, **start}) + "\n" for record in records))
+    assert main(["trace", "show", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert '  Thought: Hm.\n  Call: look {"a": 1}\n  Observation: seen\n  Context full: dropped steps 1\n' in shown
+    assert "[1 step, not finished]" in shown
+    assert main(["trace", "html", str(path)]) == 0
+
+
+def test_html_writes_a_page_beside_the_file_or_where_asked(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", "html", str(file)]) == 0
+    page = file.with_name("t.jsonl.html")
+    assert capsys.readouterr().out == f"{page}\n"
+    assert page.read_text().startswith("<!doctype html>")
+    assert main(["trace", "html", str(file), "-o", "-"]) == 0
+    assert capsys.readouterr().out == page.read_text()
+    assert main(["trace", "html", str(file), "-o", str(tmp_path / "no" / "page.html")]) == 1
+    assert "cannot be written: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["show", "html", "replay"])
+def test_what_cannot_be_read_is_refused(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    newer = tmp_path / "newer.jsonl"
+    newer.write_text('{"type": "header", "version": 3, "sureact_version": "9.9", "run_id": "a", "time_s": 1}\n')
+    for path, message in ((tmp_path / "none.jsonl", "cannot be read"), (empty, "run"), (newer, "sureact 9.9")):
+        assert main(["trace", command, str(path)]) == 1
+        assert message in capsys.readouterr().err
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that puts a scripted model in the place of the engine."""
+
+    def put(*script: str) -> None:
+        def load(config: EngineConfig) -> AbstractContextManager[ScriptedModel]:
+            return nullcontext(ShowingModel(script))
+
+        monkeypatch.setattr(trace, "load_engine", load)
+
+    return put
+
+
+def test_replay_says_that_all_is_the_same(
+    file: Path, say: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(*SCRIPT)
+    assert main(["trace", "replay", str(file), "--run", run_ids(file)[0]]) == 0
+    assert "2 steps, the whole run.\n" in capsys.readouterr().out
+    say(*SCRIPT)
+    assert main(["trace", "replay", str(file), "--run", run_ids(file)[0], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["difference"] is None
+
+
+def test_replay_names_the_first_token_that_differs(
+    file: Path, say: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(" I see.\n", *SCRIPT[1:])
+    words = ["trace", "replay", str(file), "--run", run_ids(file)[0]]
+    assert main(words) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "of the thought of step 1 differs: recorded id 108, now id 115." in said.err
+    assert "Now:      'Thought: I see.\\n'" in said.err
+    say(" I see.\n", *SCRIPT[1:])
+    assert main([*words, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["difference"]["replayed_id"] == 115
