@@ -106,6 +106,7 @@ class Engine:
             max_running_requests=max_running_requests,
             prefill_chunk_len=self.config.prefill_chunk_len,
             has_prefix_cache=self.config.prefix_cache,
+            reserves_ahead=loaded.runner.runs_ahead,
         )
         self._loop = EngineLoop(scheduler, loaded.runner, Sampler(self.vocabulary), loaded.cache)
         # An engine that is forgotten, or still open when Python ends, closes as if asked to.

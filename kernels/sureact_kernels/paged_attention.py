@@ -6,6 +6,7 @@ import torch
 from sureact_kernels.arguments import check_shape
 from sureact_kernels.attention_plan import ROW_MULTIPLE, AttentionPlan, Tile
 from sureact_kernels.dispatch import version_of
+from sureact_kernels.errors import KernelInputError
 from sureact_kernels.qk_norm_rope_store import check_scales
 
 
@@ -66,6 +67,11 @@ def _reference(
     keys_scale: float = 1.0,
     values_scale: float = 1.0,
 ) -> torch.Tensor:
+    if plan.lens_on_device is not None:
+        raise KernelInputError(
+            "paged_attention: the lengths of this plan are on the device, where only the kernels in Triton follow them, "
+            "and they do not compute these tensors. Plan with plan_attention."
+        )
     scale *= keys_scale
     out: torch.Tensor | None = None
     for part in plan.parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ MOST_STOP_LEN = 8
 """Tokens of a stop that the device looks for; longer ones are found by the host alone."""
 
 _NUM_PLACES = 4
-"""Columns before a row's block table: token, position, slot, and 1 for a row that is in use."""
+"""Of a row: token, position, slot, and 1 if it is in use."""
 
 _STOPS_PER_ROW = 8
 """Room for stops, per row on average; what does not fit is found by the host alone."""
@@ -95,7 +95,8 @@ class DecodeBuffers:
         num_words = -(-num_logits // 32)
         self._device = device
         self._block_size, self._dummy_slot = block_size, dummy_block * block_size
-        self._places = _Staged((max_rows, _NUM_PLACES + max_blocks), torch.int64, device)
+        self._places = _Staged((max_rows, _NUM_PLACES), torch.int64, device)
+        self._tables = _Staged((max_rows, max_blocks), torch.int64, device)
         self._texts = _Staged((max_rows, MOST_STOP_LEN + 3), torch.int32, device)
         self._stops = _Staged((max_rows * _STOPS_PER_ROW, MOST_STOP_LEN), torch.int32, device)
         self._masks = _Staged((max_rows, num_words), torch.int32, device)
@@ -113,7 +114,7 @@ class DecodeBuffers:
             context_lens=zeros(max_rows, dtype=torch.int32) + 1,
             slots=zeros(max_rows) + self._dummy_slot,
             is_running=zeros(max_rows, dtype=torch.int32),
-            block_tables=zeros(max_rows, max_blocks) + dummy_block,
+            block_tables=self._tables.device,
             recent=zeros(max_rows, MOST_STOP_LEN, dtype=torch.int32),
             num_generated=zeros(max_rows, dtype=torch.int32),
             stops=self._stops.device,
@@ -133,21 +134,26 @@ class DecodeBuffers:
     def load(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
         """Write what the next step computes, padded to `num_rows`; steps that are under way are not disturbed."""
         places = self._places.writable()[:num_rows]
-        places[:, :_NUM_PLACES] = 0, 0, self._dummy_slot, 0
-        places[:, _NUM_PLACES:] = self._dummy_slot // self._block_size
+        places[:] = 0, 0, self._dummy_slot, 0
         for place, row in zip(places, rows, strict=False):
             block, offset = divmod(row.position, self._block_size)
-            slot = row.block_table[block] * self._block_size + offset
-            place[:_NUM_PLACES] = row.token_id, row.position, slot, 1
-            place[_NUM_PLACES : _NUM_PLACES + len(row.block_table)] = row.block_table
+            place[:] = row.token_id, row.position, row.block_table[block] * self._block_size + offset, 1
+        self._tables.writable()[:num_rows] = self._dummy_slot // self._block_size
+        self.load_tables(dict(enumerate(row.block_table for row in rows)), num_rows)
         on_device, to = self._places.send(num_rows), self.rows
         to.token_ids[:num_rows] = on_device[:, 0]
         to.positions[:num_rows] = on_device[:, 1]
         to.slots[:num_rows] = on_device[:, 2]
         to.is_running[:num_rows] = on_device[:, 3]
-        to.block_tables[:num_rows] = on_device[:, _NUM_PLACES:]
         to.context_lens[:num_rows] = on_device[:, 1] + 1
         self._load_penalties(rows, num_rows)
+
+    def load_tables(self, tables: Mapping[int, Sequence[int]], num_rows: int) -> None:
+        """Write block tables, by row, for steps that are launched after this; the other rows keep theirs."""
+        host = self._tables.writable()
+        for row, table in tables.items():
+            host[row, : len(table)] = table
+        self._tables.send(num_rows)
 
     def load_stops(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
         """Write what ends each row's text, for steps that feed themselves."""
@@ -210,12 +216,13 @@ class DecodeBuffers:
 
     def fetch(self, num_rows: int) -> PendingPicks:
         """Start the way of the last step's tokens to the host."""
-        arriving = self._arriving[self._num_sent % len(self._arriving)][:, :num_rows]
+        arriving = self._arriving[self._num_sent % len(self._arriving)]
         self._num_sent += 1
-        arriving.copy_(self.rows.results[:, :num_rows], non_blocking=True)
-        if self._device.type != "cuda":
-            return PendingPicks(arriving, None)
-        return PendingPicks(arriving, torch.cuda.current_stream(self._device).record_event())
+        # Whole, since a copy of a part would have torch wait for the step.
+        arriving.copy_(self.rows.results, non_blocking=True)
+        on_cuda = self._device.type == "cuda"
+        is_there = torch.cuda.current_stream(self._device).record_event() if on_cuda else None
+        return PendingPicks(arriving[:, :num_rows], is_there)
 
     def _load_penalties(self, rows: Sequence[DecodeRow], num_rows: int) -> None:
         has_penalties = any(row.repetition_penalty != 1 for row in rows)

@@ -7,7 +7,7 @@ the blocks run; the second waits for the masks on the device, so that they canno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +15,7 @@ import torch
 
 from sureact.errors import OutOfMemoryError
 from sureact.execution.decode_buffers import DecodeBuffers, DecodeRow, PendingPicks
-from sureact.execution.graph_capture import new_pool, record
+from sureact.execution.graph_capture import Recorder
 from sureact.execution.memory import GIGABYTE, free_bytes
 from sureact.layers.attention_metadata import AttentionContext
 from sureact.layers.rotary import RotaryTable
@@ -87,7 +87,7 @@ class DecodeGraphs:
             max_rows, model.config.hidden_size, dtype=model.final_norm.weight.dtype, device=self._device
         )
         self._logits: dict[int, torch.Tensor] = {}
-        self._pool = new_pool(self._device)
+        self._recorder = Recorder(self._device)
         self._recorded: dict[_Key, Callable[[], None]] = {}
         self._num_loaded = self._num_rows = self._longest = 0
 
@@ -121,7 +121,7 @@ class DecodeGraphs:
 
     @torch.inference_mode()
     def capture(self, progress: Callable[[str], None] | None = None) -> None:
-        """Record every step there is; what is loaded is lost.
+        """Record every step there is, and run each once, since the first time takes longer; what is loaded is lost.
 
         Args:
             progress: told of each.
@@ -129,12 +129,13 @@ class DecodeGraphs:
         Raises:
             torch.OutOfMemoryError: what the steps need at once does not fit.
             RuntimeError: the model cannot be recorded.
+            KernelInputError: a kernel that a step needs is off, or does not take the model.
         """
         self.load([], torch.empty(0, 1, dtype=torch.int32))
         for index, key in enumerate(self._keys(), 1):
             if progress is not None:
                 progress(f"Recording decode steps: {index} of {self.num_keys}")
-            self._step_of(key)
+            self._step_of(key)()
 
     @torch.inference_mode()
     def load(self, rows: Sequence[DecodeRow], masks: torch.Tensor | None = None) -> None:
@@ -151,6 +152,11 @@ class DecodeGraphs:
         if masks is not None:
             self._buffers.load_stops(rows, self._num_rows)
             self._buffers.load_masks(masks, self._num_rows)
+
+    @torch.inference_mode()
+    def load_tables(self, tables: Mapping[int, Sequence[int]]) -> None:
+        """Write longer block tables of some rows, by the order in which they were loaded, for the steps to come."""
+        self._buffers.load_tables(tables, self._num_rows)
 
     @torch.inference_mode()
     def step(self) -> PendingPicks:
@@ -199,7 +205,7 @@ class DecodeGraphs:
                 "body": lambda: self._body(metadata),
                 "head": lambda: self._head(num_rows),
             }[mode]
-            self._recorded[key] = record(run, self._device, self._pool)
+            self._recorded[key] = self._recorder.record(run)
         return self._recorded[key]
 
     def _plan(self, num_rows: int, context: int) -> AttentionPlan | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -20,6 +20,7 @@ from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.scheduling.batch import Batch, ScheduledRequest
 from sureact.scheduling.request import Request
 from sureact_kernels.dispatch import reason_without_triton
+from sureact_kernels.errors import KernelInputError
 
 GRAPH_DEVICE = "cuda"
 """The type of device that decodes by graphs."""
@@ -52,6 +53,7 @@ def with_graphs(
     if (reason := reason_without_triton()) is not None:
         return runner, f"Decoding runs without CUDA graphs, which need the kernels in Triton: {reason}"
     try:
+        runner.try_prompt(dummy_block)
         graphs = DecodeGraphs(
             runner.model,
             runner.storage.layers,
@@ -62,7 +64,7 @@ def with_graphs(
         )
         graphs.check_memory()
         graphs.capture(progress)
-    except (RuntimeError, OutOfMemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
+    except (RuntimeError, OutOfMemoryError, KernelInputError) as error:  # torch.OutOfMemoryError is a RuntimeError
         told = str(error).strip().splitlines()[0]
         return runner, f"Decoding runs without CUDA graphs, several times slower on small models: {told}"
     return GraphedRunner(runner, graphs), None
@@ -74,7 +76,7 @@ class _Place(NamedTuple):
     row: int
     position: int
     block_table: tuple[int, ...]
-    """As the device knows it. A fork may have made the host replace a block that both held."""
+    """As the device knows it. By now the host may have added a block, or replaced one that a fork held, too."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +92,9 @@ class _Ahead:
         rows: list[int] = []
         for entry in entries:
             place = self.places.get(entry.request)
-            if place is None or place[1:] != (entry.start, tuple(entry.request.sequence.block_table)):
+            if place is None or place.position != entry.start:
+                return None
+            if place.block_table != tuple(entry.request.sequence.block_table[: len(place.block_table)]):
                 return None
             rows.append(place.row)
         return rows
@@ -112,45 +116,74 @@ class GraphedRunner(PagedModelRunner):
         self._seen: WeakKeyDictionary[CachedSequence, SeenBits] = WeakKeyDictionary()
         """Of each text with a repetition penalty."""
 
+    @property
+    def runs_ahead(self) -> bool:
+        """True: of free text."""
+        return True
+
     @torch.inference_mode()
     def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> PassOutput:
         """Run the pass as a graph where there is one."""
         ahead, self._ahead = self._ahead, None
-        if self._fits(batch) and all(_is_free(entry) for entry in batch.entries):
+        fits = batch.is_decode and sum(entry.num_rows for entry in batch.entries) <= self._graphs.max_rows
+        if fits and all(_is_free(entry) for entry in batch.entries):
             return self._run_free(batch.entries, fill_masks, ahead)
         if ahead is not None:
             self._num_to_wait = _STEPS_WITHOUT_RUNNING_AHEAD
-        if not self._fits(batch):
-            return super().run(batch, fill_masks)
-        self._graphs.load([row for entry in batch.entries for row in self._rows_of(entry)])
-        logits, picks = self._graphs.step_masked(fill_masks)
-        return PassOutput(logits, tuple(picks.wait()))
+        return self._run_masked(batch, fill_masks) if fits else super().run(batch, fill_masks)
 
-    def _fits(self, batch: Batch) -> bool:
-        return (
-            batch.is_decode
-            and batch.num_picks <= self._graphs.max_rows
-            and all(entry.num_rows == entry.num_picks for entry in batch.entries)
-        )
+    def _run_masked(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> PassOutput:
+        rows = [row for entry in batch.entries for row in self._rows_of(entry)]
+        picked_rows = self._picked_rows(batch.entries)
+        self._graphs.load(rows)
+        if len(picked_rows) == len(rows):
+            logits, picks = self._graphs.step_masked(fill_masks)
+            return PassOutput(logits, tuple(picks.wait()))
+
+        def fill_all() -> torch.Tensor:
+            """What follows a token inside forced text is known; its row may pick anything."""
+            masks = fill_masks()
+            widened = torch.full((len(rows), masks.shape[1]), -1, dtype=torch.int32)
+            widened[picked_rows] = masks
+            return widened
+
+        logits, picks = self._graphs.step_masked(fill_all)
+        token_ids = picks.wait()
+        return PassOutput(logits[picked_rows], tuple(token_ids[row] for row in picked_rows))
 
     def _run_free(
         self, entries: Sequence[ScheduledRequest], fill_masks: Callable[[], torch.Tensor], ahead: _Ahead | None
     ) -> PassOutput:
         rows = ahead.rows_of(entries) if ahead is not None else None
         masks = fill_masks()
+        known: dict[Request, tuple[int, ...]] | None = None
         if ahead is None or rows is None:
             self._graphs.load([row for entry in entries for row in self._rows_of(entry)], masks)
-            rows, picks, is_loaded = list(range(len(entries))), self._graphs.step(), True
+            rows, picks = list(range(len(entries))), self._graphs.step()
+            known = {entry.request: tuple(entry.request.sequence.block_table) for entry in entries}
         else:
             picks = ahead.picks
-            is_loaded = len(rows) == len(ahead.places)
-        if is_loaded and self._may_run_ahead(entries):
-            places = {
-                entry.request: _Place(row, entry.end, tuple(entry.request.sequence.block_table))
-                for row, entry in zip(rows, entries, strict=True)
-            }
-            self._ahead = _Ahead(places, self._graphs.step())
+            # Whoever the host has ended must not run on, on the device.
+            if len(rows) == len(ahead.places):
+                known = {request: place.block_table for request, place in ahead.places.items()}
+        if known is not None and self._may_run_ahead(entries, known):
+            self._ahead = self._launch_ahead(entries, rows, known)
         return PassOutput(None, self._picked(picks, rows))
+
+    def _launch_ahead(
+        self, entries: Sequence[ScheduledRequest], rows: Sequence[int], known: Mapping[Request, tuple[int, ...]]
+    ) -> _Ahead:
+        """Launch the next step, and tell the device before of blocks that requests have got since it was told last."""
+        places = {
+            entry.request: _Place(row, entry.end, tuple(entry.request.sequence.block_table))
+            for row, entry in zip(rows, entries, strict=True)
+        }
+        longer = {
+            place.row: place.block_table for request, place in places.items() if place.block_table != known[request]
+        }
+        if longer:
+            self._graphs.load_tables(longer)
+        return _Ahead(places, self._graphs.step())
 
     def _picked(self, picks: PendingPicks, rows: Sequence[int]) -> tuple[int, ...]:
         """Wait for a step; what met a stop in it was not computed by the step ahead."""
@@ -166,14 +199,17 @@ class GraphedRunner(PagedModelRunner):
             }
         return tuple(token_ids[row] for row in rows)
 
-    def _may_run_ahead(self, entries: Sequence[ScheduledRequest]) -> bool:
+    def _may_run_ahead(self, entries: Sequence[ScheduledRequest], known: Mapping[Request, tuple[int, ...]]) -> bool:
         self._num_to_wait = max(0, self._num_to_wait - 1)
-        return not self._num_to_wait and all(self._has_room_ahead(entry) for entry in entries)
+        return not self._num_to_wait and all(self._has_room_ahead(entry, known[entry.request]) for entry in entries)
 
-    def _has_room_ahead(self, entry: ScheduledRequest) -> bool:
-        """Whether the request has a block for the token after this one, and is not known to end with this one."""
+    def _has_room_ahead(self, entry: ScheduledRequest, known_table: Sequence[int]) -> bool:
+        """Whether the request is not known to end with this token, and the device knew a block for the one after it.
+
+        It must have known when it launched the step that is under way, which looks up the place of the next.
+        """
         request = entry.request
-        has_block = entry.end < len(request.sequence.block_table) * self.block_size
+        has_block = entry.end < len(known_table) * self.block_size
         return has_block and len(request.generated_ids) + 1 < request.params.max_tokens
 
     def _rows_of(self, entry: ScheduledRequest) -> list[DecodeRow]:
@@ -207,7 +243,7 @@ class GraphedRunner(PagedModelRunner):
 
 
 def _is_free(entry: ScheduledRequest) -> bool:
-    return not entry.draft and entry.request.decodes_freely
+    return entry.num_rows == entry.num_picks == 1 and entry.request.decodes_freely
 
 
 def _ends(request: Request) -> list[tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -19,6 +20,11 @@ class ModelRunner(ABC):
     @abstractmethod
     def weight_bytes_per_token(self) -> int:
         """Bytes of weight matrices that one decoded token reads: the figure that bounds its speed."""
+
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether it may compute a token behind those of a pass before it is asked to."""
+        return False
 
     @abstractmethod
     def run(self, batch: Batch, fill_masks: Callable[[], torch.Tensor]) -> PassOutput:
@@ -71,38 +77,62 @@ class PagedModelRunner(ModelRunner):
         return PassOutput(self.model.logits(hidden if len(rows) == len(hidden) else hidden[rows], needed))
 
     @torch.inference_mode()
+    def try_prompt(self, block: int) -> None:
+        """Compute a prompt of one block, which it writes: a kernel that fails is off before others rely on it."""
+        length = self.block_size
+        metadata = AttentionMetadata(
+            positions=torch.arange(length, device=self._device),
+            slot_mapping=torch.arange(block * length, (block + 1) * length, device=self._device),
+            block_tables=torch.tensor([[block]], device=self._device),
+            context_lens=(length,),
+            query_lens=(length,),
+            is_invariant=self.is_strict,
+        )
+        token_ids = torch.zeros(length, dtype=torch.int64, device=self._device)
+        self.model.logits(self.model.forward(token_ids, metadata, self.storage.layers)[-1:])
+
+    @torch.inference_mode()
     def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:
         """Copy blocks in every layer."""
-        for source, target in copies:
-            for key_cache, value_cache in self.storage.layers:
-                key_cache[target] = key_cache[source]
-                value_cache[target] = value_cache[source]
+        with self._in_order():
+            for source, target in copies:
+                for key_cache, value_cache in self.storage.layers:
+                    key_cache[target] = key_cache[source]
+                    value_cache[target] = value_cache[source]
 
     def read_blocks(self, blocks: Sequence[int], num_tokens: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return the keys and values of the first tokens in `blocks`, per layer, new, on the host.
 
         Each `[num_tokens, num_kv_heads, head_dim]`, in the dtype of the cache.
         """
-        return [
-            (keys[list(blocks)].flatten(0, 1)[:num_tokens].cpu(), values[list(blocks)].flatten(0, 1)[:num_tokens].cpu())
-            for keys, values in self.storage.layers
-        ]
+        index = list(blocks)
+        with self._in_order():
+            return [
+                (keys[index].flatten(0, 1)[:num_tokens].cpu(), values[index].flatten(0, 1)[:num_tokens].cpu())
+                for keys, values in self.storage.layers
+            ]
 
     def write_blocks(self, blocks: Sequence[int], layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
         """Write what `read_blocks` returned into the first slots of `blocks`."""
-        index = torch.tensor(list(blocks), dtype=torch.long, device=self._device)
-        for cache_pair, tensors in zip(self.storage.layers, layers, strict=True):
-            for cache, tensor in zip(cache_pair, tensors, strict=True):
-                slots = (
-                    index[:, None] * self.block_size + torch.arange(self.block_size, device=self._device)
-                ).flatten()
-                cache.flatten(0, 1)[slots[: len(tensor)]] = tensor.to(self._device)
+        with self._in_order():
+            index = torch.tensor(list(blocks), dtype=torch.long, device=self._device)
+            slots = (index[:, None] * self.block_size + torch.arange(self.block_size, device=self._device)).flatten()
+            for cache_pair, tensors in zip(self.storage.layers, layers, strict=True):
+                for cache, tensor in zip(cache_pair, tensors, strict=True):
+                    cache.flatten(0, 1)[slots[: len(tensor)]] = tensor.to(self._device)
 
     def clear_blocks(self, blocks: Sequence[int]) -> None:
         """Zero the blocks in every layer: attention multiplies unused slots by 0, and 0 times NaN is NaN."""
-        for key_cache, value_cache in self.storage.layers:
-            key_cache[list(blocks)] = 0
-            value_cache[list(blocks)] = 0
+        with self._in_order():
+            for key_cache, value_cache in self.storage.layers:
+                key_cache[list(blocks)] = 0
+                value_cache[list(blocks)] = 0
+
+    def _in_order(self) -> AbstractContextManager[object]:
+        """Work on the stream of the passes, whatever stream the calling thread uses: the cache has one order."""
+        if self._device.type != "cuda":
+            return nullcontext()
+        return torch.cuda.stream(torch.cuda.default_stream(self._device))
 
     def _attention_metadata(self, batch: Batch) -> AttentionMetadata:
         positions: list[int] = []

@@ -24,8 +24,24 @@ class Scheduler:
     """
 
     def __init__(
-        self, cache: PagedCache, *, max_running_requests: int, prefill_chunk_len: int, has_prefix_cache: bool = True
+        self,
+        cache: PagedCache,
+        *,
+        max_running_requests: int,
+        prefill_chunk_len: int,
+        has_prefix_cache: bool = True,
+        reserves_ahead: bool = False,
     ) -> None:
+        """Start without requests.
+
+        Args:
+            cache: shared among the requests.
+            max_running_requests: that decode together.
+            prefill_chunk_len: most prompt tokens of a step.
+            has_prefix_cache: whether prompts adopt what others computed.
+            reserves_ahead: whether decoding requests get room, if there is any, for tokens that steps compute ahead.
+        """
+        self._reserves_ahead = reserves_ahead
         self._cache = cache
         self._max_running_requests = max_running_requests
         self._prefill_chunk_len = prefill_chunk_len
@@ -113,6 +129,9 @@ class Scheduler:
                 draft = ()
             if draft or self._reserve_by_preempting(request, end):
                 draft_rows -= len(draft)
+                if self._reserves_ahead and not draft:
+                    # The step ahead of this one already looks up the place of the one after it.
+                    self._cache.reserve(request.sequence, min(end + 2, request.max_len))
                 entries.append(ScheduledRequest(request, start, end - start, draft))
         return entries
 

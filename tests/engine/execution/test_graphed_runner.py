@@ -133,9 +133,14 @@ def test_free_text_runs_ahead_of_the_host(graphed: Engine, free_steps: list[int]
     assert loads == [1]
 
 
-def test_a_block_that_ends_interrupts_once(graphed: Engine, free_steps: list[int], loads: list[int]) -> None:
-    ask(graphed, "x" * 110, FREE)
-    assert (free_steps, loads) == ([1] * 29, [1, 1])
+def test_a_block_that_ends_does_not_interrupt(
+    graphed: Engine, tiny_folder: Path, free_steps: list[int], loads: list[int]
+) -> None:
+    """The next block is there, and the device told of it, before a step writes into it."""
+    found = ask(graphed, "x" * 110, FREE)
+    assert (free_steps, loads) == ([1] * 29, [1])
+    with Engine(str(tiny_folder), quantization="none", dtype="float32", kv_cache_gb=0.008, cuda_graphs=False) as plain:
+        assert same(found, ask(plain, "x" * 110, FREE))
 
 
 def test_a_step_ahead_is_dropped_where_drafts_come(tiny_folder: Path, free_steps: list[int]) -> None:
@@ -186,6 +191,24 @@ def test_without_memory_for_graphs_decoding_goes_on_without(tiny_folder: Path, m
         (notice,) = engine.config.notices
         assert notice.endswith("several times slower on small models: CUDA out of memory. Tried to allocate 2.00 GiB")
         assert ask(engine, "abc", FREE).usage.completion_tokens == 30
+
+
+def test_where_the_kernels_that_steps_need_are_off_decoding_goes_on_without_graphs(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reference of attention reads lengths on the host, so a recording would see those of its own time forever."""
+    options: dict[str, Any] = {"quantization": "none", "dtype": "float32", "kv_cache_gb": 0.002}
+    with Engine(str(tiny_folder), **options, cuda_graphs=False) as engine:
+        expected = ask(engine, "abcabc hello", SHORT).token_ids
+    monkeypatch.setattr(dispatch, "GPU", "cpu")
+    monkeypatch.setattr(dispatch, "_disabled", {})
+    for path in (Path(dispatch.__file__).parent / "triton").glob("[!_]*.py"):
+        dispatch.disable(path.stem, "there is no C compiler")
+    with Engine(str(tiny_folder), **options) as engine:
+        assert not engine.config.cuda_graphs
+        (notice,) = engine.config.notices
+        assert "paged_attention: the lengths of this plan are on the device" in notice
+        assert ask(engine, "abcabc hello", SHORT).token_ids == expected
 
 
 def test_a_model_with_experts_decodes_without_graphs(make_checkpoint: Callable[..., Path]) -> None:
@@ -246,6 +269,9 @@ class ScriptedGraphs:
 
     def load(self, rows: Sequence[DecodeRow], masks: torch.Tensor | None = None) -> None:
         self.calls.append("load " + " ".join(f"{row.token_id}@{row.position}" for row in rows))
+
+    def load_tables(self, tables: dict[int, tuple[int, ...]]) -> None:
+        self.calls.append(f"tables {tables}")
 
     def step(self) -> PendingPicks:
         self.calls.append("step")
@@ -316,6 +342,15 @@ def test_a_step_ahead_is_not_taken_where_the_host_took_a_stop_for_none(
     play.run(one)
     assert play.run(one) == ["load 3@13", "step", "step"]
     assert one.generated_ids == [1, 3, 5]
+
+
+def test_a_block_that_was_added_is_told_before_the_next_step(graphed: Engine, plain_runner: PagedModelRunner) -> None:
+    one, other = request_of(graphed, 1, 0), request_of(graphed, 2, 1)
+    play = Play(plain_runner, *[[(3, False), (4, False)]] * 4)
+    play.run(one, other)
+    other.sequence.block_table.append(7)
+    assert play.run(one, other) == ["tables {1: (1, 7)}", "step"]
+    assert play.run(one, other) == ["step"]
 
 
 def test_a_step_ahead_is_not_taken_where_a_block_was_replaced_or_another_came(

@@ -28,9 +28,13 @@ VOCABULARY = Vocabulary(
 class Bench:
     """A scheduler over a small cache, with a model that always says `a`."""
 
-    def __init__(self, num_blocks: int = 20, max_running: int = 3, chunk: int = 8) -> None:
+    def __init__(
+        self, num_blocks: int = 20, max_running: int = 3, chunk: int = 8, *, reserves_ahead: bool = False
+    ) -> None:
         self.cache = PagedCache(num_blocks, block_size=4)
-        self.scheduler = Scheduler(self.cache, max_running_requests=max_running, prefill_chunk_len=chunk)
+        self.scheduler = Scheduler(
+            self.cache, max_running_requests=max_running, prefill_chunk_len=chunk, reserves_ahead=reserves_ahead
+        )
         self.ids = itertools.cycle(range(1, 256))  # so that no prompt begins like another
 
     def add(self, num_tokens: int, max_tokens: int = 2) -> Request:
@@ -202,3 +206,22 @@ def test_a_thousand_queued_requests_all_finish(tiny_engine: Engine) -> None:
     expected = [tiny_engine.generate(prompt, params).token_ids for prompt in prompts[:50]]
     assert [output.token_ids for output in outputs] == expected * 20
     tiny_engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_decoding_requests_have_room_two_tokens_ahead_but_none_beyond_their_end() -> None:
+    bench = Bench(reserves_ahead=True)
+    request = bench.add(5, max_tokens=6)
+    sizes: list[tuple[int, int]] = []
+    while not request.is_done:
+        bench.step()
+        sizes.append((len(request.sequence) - 1, len(request.sequence.block_table)))
+    # Tokens computed, and blocks of 4: of the prompt as many as it fills, then for two tokens more, 11 in all.
+    assert sizes == [(5, 2), (6, 2), (7, 3), (8, 3), (9, 3), (10, 3)]
+
+
+def test_room_ahead_is_not_taken_from_those_that_run() -> None:
+    bench = Bench(num_blocks=4, reserves_ahead=True)
+    requests = [bench.add(5, max_tokens=3), bench.add(5, max_tokens=3)]
+    while not all(request.is_done for request in requests):
+        bench.step()
+    assert bench.scheduler.num_preemptions == 0
