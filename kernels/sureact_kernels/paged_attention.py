@@ -69,8 +69,8 @@ def _reference(
 ) -> torch.Tensor:
     if plan.lens_on_device is not None:
         raise KernelInputError(
-            "paged_attention: the lengths of this plan are on the device, where only the kernels in Triton follow them, "
-            "and they do not compute these tensors. Plan with plan_attention."
+            "paged_attention: the lengths of this plan are on the device, where only the kernels in Triton follow "
+            "them, and they do not compute these tensors. Plan with plan_attention."
         )
     scale *= keys_scale
     out: torch.Tensor | None = None

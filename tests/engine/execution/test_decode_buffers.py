@@ -1,3 +1,7 @@
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -111,3 +115,26 @@ def test_seen_ids_are_penalized_and_what_is_picked_is_seen_then(buffers: DecodeB
         buffers.feed(picked)
     load(buffers, [DecodeRow(5, 1, [3])], 2)
     assert buffers.pick(logits).tolist() == [5, 5]
+
+
+def test_masks_travel_beside_the_pass_and_what_comes_after_waits_for_them(
+    buffers: DecodeBuffers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in for the streams of a GPU: the copy is on a stream of its own, and its event is waited for."""
+    done: list[str] = []
+
+    @contextmanager
+    def stream(used: object) -> Generator[None]:
+        assert used is copies
+        done.append("copy from here")
+        yield
+        done.append("to here")
+
+    copies = SimpleNamespace(record_event=lambda: done.append("event") or "the event")
+    passes = SimpleNamespace(wait_event=lambda event: done.append(f"pass waits for {event}"))  # pyright: ignore
+    monkeypatch.setattr(torch.cuda, "stream", stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: passes)  # pyright: ignore
+    monkeypatch.setattr(buffers, "_mask_copies", copies)
+    monkeypatch.setattr(buffers._masks, "send", lambda _: done.append("copy"))  # pyright: ignore
+    buffers.load_masks(torch.tensor([[5, 1]], dtype=torch.int32), 1)
+    assert done == ["copy from here", "copy", "event", "to here", "pass waits for the event"]
