@@ -7,9 +7,10 @@ import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sureact.agent.module_scope import active_callbacks
+from sureact.errors import ConfigError
 
 _logger = logging.getLogger(__name__)
 _call_id: ContextVar[str | None] = ContextVar("sureact_call_id", default=None)
@@ -60,6 +61,7 @@ class Callback:
 
 
 Kind = Literal["module", "lm", "tool"]
+_HANDLERS = tuple(f"on_{kind}_{end}" for kind in get_args(Kind) for end in ("start", "end"))
 
 
 def active_call_id() -> str | None:
@@ -87,13 +89,13 @@ class ObservedCall:
     def start(self, instance: object, inputs: Mapping[str, Any]) -> None:
         """Tell that the call begins."""
         for callback in self._callbacks:
-            handler = getattr(callback, f"on_{self._kind}_start")
+            handler = getattr(callback, f"on_{self._kind}_start", None)
             _tell(handler, call_id=self.call_id, instance=instance, inputs=dict(inputs))
 
     def end(self) -> None:
         """Tell that the call is over."""
         for callback in self._callbacks:
-            handler = getattr(callback, f"on_{self._kind}_end")
+            handler = getattr(callback, f"on_{self._kind}_end", None)
             _tell(handler, call_id=self.call_id, outputs=self.outputs, exception=self.exception)
 
 
@@ -122,7 +124,25 @@ def observed(
         call.end()
 
 
-def _tell(handler: Callable[..., object], **values: Any) -> None:
+def checked_callbacks(callbacks: Iterable[Callback]) -> list[Callback]:
+    """Return callbacks as a list. Objects of other classes may be among them, such as those that users of dspy have.
+
+    Raises:
+        ConfigError: one is a class, or has no handler.
+    """
+    callbacks = list(callbacks)
+    for callback in callbacks:
+        if isinstance(callback, type) or not any(hasattr(callback, name) for name in _HANDLERS):
+            raise ConfigError(
+                f"A callback is {callback!r}; it must be an object with some of {', '.join(_HANDLERS)}, as an object "
+                "of a subclass of sureact.Callback is."
+            )
+    return callbacks
+
+
+def _tell(handler: Callable[..., object] | None, **values: Any) -> None:
+    if handler is None:
+        return
     try:
         handler(**values)
     except Exception as error:  # the user's own code, which only watches

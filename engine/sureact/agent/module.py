@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TextIO, overload
 from sureact.agent.async_call import call_on_thread
 from sureact.agent.batch_run import BatchRun, check_num_threads
 from sureact.agent.call_history import MAX_CALLS_KEPT, LmCall, print_history
-from sureact.agent.callback import Callback, ObservedCall, observed
+from sureact.agent.callback import Callback, ObservedCall, checked_callbacks, observed
 from sureact.agent.module_scope import Scope, entered
 from sureact.agent.module_state import check_names, read_state, write_state
 from sureact.agent.module_tree import predictor_places, sub_modules
@@ -60,8 +60,12 @@ class Module:
         return module
 
     def __init__(self, callbacks: Sequence[Callback] = ()) -> None:
-        """Take the callbacks to tell of each call."""
-        self.callbacks = list(callbacks)
+        """Take the callbacks to tell of each call.
+
+        Raises:
+            ConfigError: one is no object with handlers.
+        """
+        self.callbacks = checked_callbacks(callbacks)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Do the work of a call; for subclasses to define.

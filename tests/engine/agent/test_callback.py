@@ -2,9 +2,12 @@ from typing import Any
 
 import pytest
 
-from sureact.agent.callback import Callback, active_call_id, observed
+from sureact.agent.callback import Callback, active_call_id, checked_callbacks, observed
 from sureact.agent.module_scope import Scope, entered
+from sureact.agent.predict import Predict
+from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.usage_tracker import UsageTracker
+from sureact.errors import ConfigError
 
 
 class Recorder(Callback):
@@ -77,3 +80,24 @@ def test_all_handlers_do_nothing_by_default():
         with observed(kind, "x", {}, own=[Callback()]) as call:
             assert call.is_heard
     assert not call.exception
+
+
+def test_objects_of_other_classes_are_told_what_they_handle():
+    class OfDspy:
+        told = 0
+
+        def on_tool_end(self, call_id: str, outputs: Any, exception: Exception | None = None) -> None:
+            self.told += outputs
+
+    other: Any = OfDspy()
+    for kind in ("tool", "lm"):
+        with observed(kind, "x", {}, own=[other]) as call:
+            call.outputs = 2
+    assert checked_callbacks([other]) == [other]
+    assert other.told == 2
+
+
+@pytest.mark.parametrize("callback", [Recorder, "text", None, object()])
+def test_what_handles_nothing_is_refused(callback: Any):
+    with pytest.raises(ConfigError, match="it must be an object with some of on_module_start"):
+        Predict("q -> a", lm=ScriptedModel([]), callbacks=[callback])
