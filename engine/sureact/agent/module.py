@@ -17,11 +17,11 @@ from sureact.agent.batch_run import BatchRun, check_num_threads
 from sureact.agent.call_history import MAX_CALLS_KEPT, LmCall, print_history
 from sureact.agent.callback import Callback, ObservedCall, checked_callbacks, observed
 from sureact.agent.module_scope import Scope, entered
-from sureact.agent.module_state import check_names, read_state, write_state
+from sureact.agent.module_state import NO_PICKLE, check_names, read_state, write_state
 from sureact.agent.module_tree import predictor_places, sub_modules
 from sureact.agent.prediction import Prediction
 from sureact.agent.usage_tracker import UsageTracker
-from sureact.errors import ConfigError
+from sureact.errors import ConfigError, ModuleStateError
 
 if TYPE_CHECKING:
     from sureact.agent.language_model import LanguageModel
@@ -332,6 +332,14 @@ class Module:
             elif name != "history":
                 vars(module)[name] = value if name in self._shared else _copied(name, value, memo)
         return module
+
+    def __copy__(self) -> Self:
+        module = type(self).__new__(type(self))
+        vars(module).update({name: value for name, value in vars(self).items() if name != "history"})
+        return module
+
+    def __reduce__(self) -> Any:
+        raise ModuleStateError(f"A module is not pickled: {NO_PICKLE}")
 
     def __repr__(self) -> str:
         return "\n".join(f"{name} = {predictor!r}" for name, predictor in self.named_predictors())

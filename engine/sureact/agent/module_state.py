@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sureact.agent.signature import Signature
 
 STATE_VERSION = 1
-_NO_PICKLE = (
+NO_PICKLE = (
     "reading it can run any code. Save the state with module.save('module.json'), keep the code of the module as code, "
     "and load the state into a new object of it."
 )
@@ -36,7 +36,7 @@ def write_state(path: str | Path, state: Mapping[str, Any], *, save_program: boo
     """
     file = Path(path)
     if save_program:
-        raise ModuleStateError(f"save_program=True would pickle the module, and {_NO_PICKLE}")
+        raise ModuleStateError(f"save_program=True would pickle the module, and {NO_PICKLE}")
     _require_json(file)
     content = {"metadata": {"state_version": STATE_VERSION, "dependency_versions": _versions()}, "state": state}
     try:
@@ -63,7 +63,7 @@ def read_state(path: str | Path, *, allow_pickle: bool) -> dict[str, Any]:
     file = Path(path)
     _require_json(file)
     if allow_pickle:
-        raise ModuleStateError(f"allow_pickle=True is not served for a pickle: {_NO_PICKLE}")
+        raise ModuleStateError(f"allow_pickle=True is not served for a pickle: {NO_PICKLE}")
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -131,7 +131,7 @@ def check_names(saved: Iterable[str], present: Sequence[str]) -> None:
 
 def _require_json(file: Path) -> None:
     if file.suffix in (".pkl", ".pickle"):
-        raise ModuleStateError(f"{file} would be a pickle, and {_NO_PICKLE}")
+        raise ModuleStateError(f"{file} would be a pickle, and {NO_PICKLE}")
     if file.suffix != ".json":
         raise ModuleStateError(f"The state file is {str(file)!r}; its name must end in .json.")
 

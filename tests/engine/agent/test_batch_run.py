@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sureact.agent.agent_run import TokenLimits
+from sureact.agent.module import Module
 from sureact.agent.module_scope import track_usage
 from sureact.agent.prediction import Example, Prediction
 from sureact.agent.react import ReAct
@@ -259,3 +260,17 @@ def test_the_tokens_of_a_batch_count_towards_the_block_around_it() -> None:
 def test_an_example_may_have_a_field_called_inputs() -> None:
     example = Example(question="?", inputs="x").with_inputs("question")
     assert scripted(answer(3)).batch([example])[0].answer == 3
+
+
+def test_any_module_runs_on_many_examples() -> None:
+    class Echo(Module):
+        def forward(self, q: str) -> Prediction:
+            if q == "bad":
+                raise SignatureError(q)
+            return Prediction(a=q)
+
+    examples = [Example(q=q, a="?").with_inputs("q") for q in ("1", "bad", "2")]
+    predictions, failed, errors = Echo().batch(examples, num_threads=2, return_failed_examples=True)
+    assert [prediction and prediction.a for prediction in predictions] == ["1", None, "2"]
+    assert failed == [examples[1]]
+    assert [str(error) for error in errors] == ["bad"]

@@ -1,8 +1,10 @@
 """What all modules can do, on programs of our own and on the tiny engine."""
 
 import asyncio
+import copy
 import io
 import json
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from sureact.agent.prediction import Example, Prediction
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.engine import Engine
-from sureact.errors import ConfigError, ModuleStateError, SignatureError
+from sureact.errors import ConfigError, ModuleStateError
 
 
 def answer(value: str) -> str:
@@ -270,29 +272,38 @@ def test_a_copy_has_predictors_of_its_own_and_shares_models_and_tools(caplog: py
     module.callbacks.append(callback)
     module.first.demos.append({"q": "1", "a": "2"})
     module.first(q="?")
-    copy = module.deepcopy()
-    copy.first.demos[0] = {}
-    copy.notes["a"].append(2)
+    other = module.deepcopy()
+    other.first.demos[0] = {}
+    other.notes["a"].append(2)
     assert (module.first.demos, module.notes) == ([{"q": "1", "a": "2"}], {"a": [1]})
-    assert copy.me is copy
-    assert copy.get_lm() is module.get_lm() is copy.lms[0]
-    assert copy.agent.tools["len_of"] is module.agent.tools["len_of"]
-    assert copy.agent.react is not module.agent.react
-    assert copy.lock is module.lock
+    assert other.me is other
+    assert other.get_lm() is module.get_lm() is other.lms[0]
+    assert other.agent.tools["len_of"] is module.agent.tools["len_of"]
+    assert other.agent.react is not module.agent.react
+    assert other.lock is module.lock
     assert "'lock' cannot be copied" in caplog.text
-    assert (len(module.first.history), len(copy.first.history)) == (1, 0)
-    assert copy.callbacks == [callback]
-    assert copy.callbacks is not module.callbacks
+    assert (len(module.first.history), len(other.first.history)) == (1, 0)
+    assert other.callbacks == [callback]
+    assert other.callbacks is not module.callbacks
+
+
+def test_a_shallow_copy_has_a_history_of_its_own_and_pickles_are_refused():
+    module = program()
+    module(q="?")
+    shallow = copy.copy(module)
+    assert (shallow.first is module.first, len(shallow.history), len(module.history)) == (True, 0, 2)
+    with pytest.raises(ModuleStateError, match="A module is not pickled: reading it can run any code"):
+        pickle.dumps(module)
 
 
 def test_a_reset_copy_has_no_demos():
     module = program()
     module.first.demos.append({"q": "1", "a": "2"})
     module.first.signature = module.first.signature.with_instructions("Be brief.")
-    copy = module.reset_copy()
-    assert (copy.first.demos, len(module.first.demos)) == ([], 1)
-    assert copy.first.signature.instructions == "Be brief."
-    assert copy.get_lm() is module.get_lm()
+    other = module.reset_copy()
+    assert (other.first.demos, len(module.first.demos)) == ([], 1)
+    assert other.first.signature.instructions == "Be brief."
+    assert other.get_lm() is module.get_lm()
 
 
 def test_state_goes_through_a_file(tmp_path: Path):
@@ -345,20 +356,6 @@ def test_two_predictors_of_one_name_are_refused():
     vars(module)["by"] = {3: Predict("q -> a", lm=script_of(module)), "3": Predict("q -> a", lm=script_of(module))}
     with pytest.raises(ConfigError, match="Two predictors have one name"):
         module.dump_state()
-
-
-def test_any_module_runs_on_many_examples():
-    class Echo(Module):
-        def forward(self, q: str) -> Prediction:
-            if q == "bad":
-                raise SignatureError(q)
-            return Prediction(a=q)
-
-    examples = [Example(q=q, a="?").with_inputs("q") for q in ("1", "bad", "2")]
-    predictions, failed, errors = Echo().batch(examples, num_threads=2, return_failed_examples=True)
-    assert [prediction and prediction.a for prediction in predictions] == ["1", None, "2"]
-    assert failed == [examples[1]]
-    assert [str(error) for error in errors] == ["bad"]
 
 
 @pytest.fixture(scope="module")
