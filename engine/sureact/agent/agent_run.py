@@ -14,7 +14,7 @@ from sureact.agent.recorded_session import RecordedSession
 from sureact.agent.streaming import stream_text
 from sureact.agent.thinking import ThoughtWriter
 from sureact.agent.trajectory import Step, Trajectory
-from sureact.errors import ConfigError, ConstraintError, PromptTooLongError, RequestAbortedError
+from sureact.errors import ConfigError, ConstraintError, PromptTooLongError
 from sureact.sampling_params import SamplingParams
 from sureact.tokens.chat_template import PromptText
 
@@ -105,7 +105,6 @@ class AgentRun:
         self._started = time.perf_counter()
         self._session = RecordedSession(lm)
         self._committed_tokens = 0
-        self._is_cancelled = False
         self._resumed: ResumePoint | None = None
         try:
             self._opening_tokens = self._session.append(self._opening)
@@ -229,11 +228,6 @@ class AgentRun:
         output = self._generate(params, extraction.constraint, lambda text: self._emit(OutputDelta(text)))
         return extraction.parse(output)
 
-    def cancel(self) -> None:
-        """End the run from another thread: its generation ends, and whatever it does next on its session fails."""
-        self._is_cancelled = True
-        self._session.close()
-
     def close(self) -> None:
         """Give the session's memory back and stop the clock."""
         self._session.close()
@@ -284,8 +278,6 @@ class AgentRun:
         """Write the opening and the kept steps into a fresh session."""
         self._session.close()
         self._session = RecordedSession(self._lm)
-        if self._is_cancelled:
-            raise RequestAbortedError("The run was cancelled.")
         self._append(think_closed(self._opening) if self.trajectory.steps else self._opening)
         for step in self.trajectory.steps:
             self._append(self._format.step(step))

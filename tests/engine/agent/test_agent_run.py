@@ -1,7 +1,9 @@
 import pytest
 
 from sureact.agent.agent_run import AgentRun, TokenLimits
+from sureact.agent.cancellation import Cancellation
 from sureact.agent.events import Event
+from sureact.agent.module_scope import cancelled_by
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.trajectory import Step, Trajectory
@@ -49,25 +51,28 @@ def test_closing_stops_the_clock():
 
 
 def test_a_cancelled_run_fails_at_its_next_move():
-    run = run_on(ScriptedModel([" Hm.\n"]))
-    run.cancel()
+    cancellation = Cancellation()
+    with cancelled_by(cancellation):
+        run = run_on(ScriptedModel([" Hm.\n"]))
+    cancellation.cancel()
     with pytest.raises(SessionError, match="closed"):
         run.think(0)
 
 
 def test_a_run_that_is_cancelled_while_it_drops_steps_opens_no_other_session():
-    lm = ScriptedModel([], context_len=3700)
-    run = run_on(lm)
+    lm, cancellation = ScriptedModel([], context_len=3700), Cancellation()
+    with cancelled_by(cancellation):
+        run = run_on(lm)
     for index in range(2):
         run.trajectory.append(Step(index=index, thought="x" * 1000, tool_name="a", tool_args={}, observation="o"))
     lm.sessions[0].append("y" * 1000)
 
     def cancel_and_drop(trajectory: Trajectory) -> Trajectory:
-        run.cancel()
+        cancellation.cancel()
         trajectory.drop_oldest()
         return trajectory
 
-    with pytest.raises(RequestAbortedError, match="cancelled"):
+    with cancelled_by(cancellation), pytest.raises(RequestAbortedError, match="cancelled"):
         run.make_room_for_step(cancel_and_drop)
     run.close()
     assert all(session.is_closed for session in lm.sessions)
