@@ -3,6 +3,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -22,6 +23,17 @@ _DIGIT_BITS = 2
 """Bits of a key, of its 32, that one pass over the row finds."""
 
 
+_SETTINGS = np.dtype(
+    {
+        "names": ["uniform", "temperature", "top_k", "top_p", "min_p"],
+        "formats": ["f8", "f4", "i4", "f4", "f4"],
+        "offsets": [0, 16, 32, 48, 64],
+        "itemsize": 80,
+    }
+)
+"""One row's settings side by side; each where Triton takes a pointer for aligned, as those of whole tensors are."""
+
+
 class SamplingTensors(NamedTuple):
     """How each row samples, on the device of the logits; see `sureact_kernels.sample.sample`."""
 
@@ -35,6 +47,10 @@ class SamplingTensors(NamedTuple):
     """`[num_rows]`, float32."""
     min_p: torch.Tensor
     """`[num_rows]`, float32."""
+
+
+_DTYPES = (torch.float64, torch.float32, torch.int32, torch.float32, torch.float32)
+"""Of the fields of `SamplingTensors`."""
 
 
 @triton.jit
@@ -189,6 +205,7 @@ def _sample_kernel(
                 logits, mask, num_logits, temperature, peak, top_k.to(tl.int64), True, BLOCK_N, DIGIT_BITS
             )
             num_ties = top_k - above
+        above, weight = tl.zeros((), tl.int64), tl.zeros((), tl.int64)
         if top_p < 1.0:
             above, weight = _weights_around(logits, mask, num_logits, temperature, peak, last, 0, BLOCK_N)
             share = (above + num_ties * weight).to(tl.float64) * top_p
@@ -197,7 +214,9 @@ def _sample_kernel(
             last, above = _search(logits, mask, num_logits, temperature, peak, limit, False, BLOCK_N, DIGIT_BITS)
             _, weight = _weights_around(logits, mask, num_logits, temperature, peak, last, 0, BLOCK_N)
             num_ties = (limit - above + weight - 1) // weight
-        above, weight = _weights_around(logits, mask, num_logits, temperature, peak, last, least, BLOCK_N)
+        # top_p's search has found these, unless min_p takes some away.
+        if (least > 0) | (top_p >= 1.0):
+            above, weight = _weights_around(logits, mask, num_logits, temperature, peak, last, least, BLOCK_N)
         total = above + num_ties * weight
         target = (tl.load(uniform_ptr + row) * total.to(tl.float64)).to(tl.int64) + 1
         target = tl.minimum(target, total)
@@ -228,21 +247,25 @@ def sample(
     top_p: float = 1.0,
     min_p: float = 0.0,
 ) -> int:
-    """See `sureact_kernels.sample`. Waits for the GPU; `sample_rows` does not.
+    """See `sureact_kernels.sample`. Waits for the GPU, for the token alone; `sample_rows` does not.
 
     Probabilities are multiples of 2^-40 of the likeliest token's and their sums are exact, where the reference rounds
     sums to float32: a `uniform` next to the border between two tokens can give the other one.
     """
-    settings = SamplingTensors(
-        torch.tensor([uniform], dtype=torch.float64, device=logits.device),
-        torch.tensor([temperature], dtype=torch.float32, device=logits.device),
-        torch.tensor([top_k], dtype=torch.int32, device=logits.device),
-        torch.tensor([top_p], dtype=torch.float32, device=logits.device),
-        torch.tensor([min_p], dtype=torch.float32, device=logits.device),
-    )
-    picked = sample_rows(logits.unsqueeze(0), bitmask.unsqueeze(0), settings)
+    settings = _settings((uniform, temperature, top_k, top_p, min_p), logits.device)
+    picked = sample_rows(logits.unsqueeze(0), bitmask.unsqueeze(0), settings).cpu()
     check_picked("sample", picked)
     return int(picked)
+
+
+def _settings(values: tuple[float, ...], device: torch.device) -> SamplingTensors:
+    """Return one row's settings as parts of one tensor, for which a GPU gets one copy and nothing waits."""
+    host = torch.from_numpy(np.array([values], _SETTINGS).view(np.uint8))
+    if device.type == "cuda":
+        host = host.pin_memory()
+    packed = host.to(device, non_blocking=True)
+    starts = range(0, _SETTINGS.itemsize, 16)
+    return SamplingTensors(*(packed[at : at + t.itemsize].view(t) for at, t in zip(starts, _DTYPES, strict=True)))
 
 
 def sample_rows(logits: torch.Tensor, bitmask: torch.Tensor, settings: SamplingTensors) -> torch.Tensor:
@@ -261,8 +284,7 @@ def sample_rows(logits: torch.Tensor, bitmask: torch.Tensor, settings: SamplingT
     """
     num_rows, num_logits = logits.shape
     check_shape("sample", "bitmask", bitmask, (num_rows, -(-num_logits // 32)))
-    dtypes = (torch.float64, torch.float32, torch.int32, torch.float32, torch.float32)
-    for (name, setting), dtype in zip(settings._asdict().items(), dtypes, strict=True):
+    for (name, setting), dtype in zip(settings._asdict().items(), _DTYPES, strict=True):
         check_shape("sample", name, setting, (num_rows,))
         check_dtype("sample", name, setting, (dtype,))
     picked = torch.empty(num_rows, dtype=torch.int64, device=logits.device)

@@ -136,6 +136,38 @@ def test_the_two_zeros_are_ordered_by_id() -> None:
     assert [sample(torch.tensor([-0.0, 0.0]), everything(2), u, temperature=1.0) for u in (0.2, 0.7)] == [0, 1]
 
 
+def test_the_settings_of_a_row_are_one_tensor() -> None:
+    """So that a GPU gets them with one copy, each aligned as Triton likes it."""
+    how = module._settings((0.3, 0.7, 50, 0.9, 0.05), torch.device("cpu"))  # pyright: ignore[reportPrivateUsage]
+    assert len({setting.untyped_storage().data_ptr() for setting in how}) == 1
+    assert [setting.storage_offset() * setting.itemsize % 16 for setting in how] == [0] * 5
+    assert [(setting.dtype, setting.shape) for setting in how] == [
+        (dtype, (1,)) for dtype in (torch.float64, torch.float32, torch.int32, torch.float32, torch.float32)
+    ]
+    assert [setting.item() for setting in how] == pytest.approx([0.3, 0.7, 50, 0.9, 0.05], rel=1e-7)
+    assert how.uniform.item() == 0.3
+
+
+@pytest.mark.parametrize(
+    ("how", "passes"),
+    [({}, 2), ({"top_k": 2}, 2), ({"top_p": 0.9}, 3), ({"min_p": 0.1}, 2), ({"top_p": 0.9, "min_p": 0.1}, 4)],
+    ids=str,
+)
+def test_filters_that_are_off_cost_no_pass_over_the_row(
+    how: dict[str, Any], passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the searches: the sum of what is kept, and what the drawn one weighs; twice that for top_p."""
+    weights_around, calls = module._weights_around, []  # pyright: ignore[reportPrivateUsage]
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return weights_around(*arguments)
+
+    monkeypatch.setattr(module, "_weights_around", counted)
+    sample(torch.tensor([0.0, 1.0, 1.5, 0.5]), everything(4), 0.4, temperature=1.0, **how)
+    assert len(calls) == passes
+
+
 def rows_of(num_rows: int) -> tuple[torch.Tensor, torch.Tensor, SamplingTensors]:
     """Rows with settings of their own."""
     generator = torch.Generator().manual_seed(5)
