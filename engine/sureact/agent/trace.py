@@ -85,8 +85,10 @@ def read_trace(path: str | Path) -> list[dict[str, Any]]:
     except OSError as error:
         raise TraceError(f"Trace file {file} cannot be read: {error.strerror}.") from error
     # Every whole record ends in a newline, so what follows the last newline is empty or cut off.
+    # A writer that opened the file while another one wrote has ended a line that was not cut off, so some are empty.
+    whole = [(number, line) for number, line in enumerate(lines[:-1], start=1) if line]
     records: list[dict[str, Any]] = []
-    for number, (line, next_line) in enumerate(pairwise(lines), start=1):
+    for (number, line), (_, next_line) in pairwise([*whole, (len(lines), lines[-1])]):
         try:
             record = _record(line, number, file)
         except TraceError:

@@ -68,7 +68,13 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def resume(agent: ReAct, arguments: argparse.Namespace) -> Prediction:
-    """Go on with the run."""
+    """Show what is there of the run, and go on with it."""
+    from sureact.agent.recorded_run import run_of
+    from sureact.cli.trace import shown_events
+
+    for event in shown_events(run_of(arguments.resume, arguments.run)):
+        if agent.on_event is not None:
+            agent.on_event(event)
 
     def on_unfinished(call: UnfinishedCall) -> str:
         return arguments.on_unfinished if arguments.on_unfinished is not None else _ask(call)

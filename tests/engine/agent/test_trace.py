@@ -1,3 +1,4 @@
+import threading
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,52 @@ def test_a_lone_surrogate_comes_back_as_it_was(tmp_path: Path):
     writer.write("observation", text="caf\udce9 \u00e9")
     writer.close()
     assert read_trace(tmp_path / "run.jsonl")[0]["text"] == "caf\udce9 \u00e9"
+
+
+def test_a_cut_line_before_a_run_that_goes_on_is_left_out(tmp_path: Path):
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"type": "header"}\n{"type": "thou\n\n')
+    writer = TraceWriter(path)
+    writer.write("resumed")
+    writer.close()
+    assert [record["type"] for record in read_trace(path)] == ["header", "resumed"]
+
+
+@pytest.mark.parametrize("version", ["3", '"2"', "null"])
+@pytest.mark.parametrize("record_type", ["header", "resumed"])
+def test_a_later_version_is_refused_by_name(tmp_path: Path, version: str, record_type: str):
+    path = tmp_path / "run.jsonl"
+    path.write_text(f'{{"type": "{record_type}", "version": {version}, "sureact_version": "7.0"}}\n')
+    with pytest.raises(TraceError, match=r"line 1 is of trace version .* up to version 2.*sureact 7\.0: update"):
+        read_trace(path)
+
+
+def test_version_1_is_read(tmp_path: Path):
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"type": "header", "version": 1}\n')
+    assert len(read_trace(path)) == 1
+
+
+def test_runs_at_the_same_time_do_not_write_into_each_others_lines(tmp_path: Path):
+    path = tmp_path / "run.jsonl"
+
+    def write(number: int) -> None:
+        writer = TraceWriter(path)
+        for _ in range(20):
+            writer.write("thought", text=str(number) * 50_000)
+        writer.close()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(len(set(record["text"])) for record in read_trace(path)) == [1] * 80
+
+
+def test_what_must_not_be_written_is_cleaned_first(tmp_path: Path):
+    writer = TraceWriter(tmp_path / "run.jsonl", lambda record: {**record, "text": "clean"})
+    writer.write("thought", text="secret")
+    writer.close()
+    assert "secret" not in (tmp_path / "run.jsonl").read_text()
+    assert read_trace(tmp_path / "run.jsonl")[0]["text"] == "clean"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sureact.cli.console import error_console, note, table_text, working, write_json, write_result
+from sureact.cli.console import error_console, note, output_console, table_text, working, write_json, write_result
 
 
 class Terminal(io.StringIO):
@@ -49,3 +49,8 @@ def test_the_console_takes_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_columns_of_a_table_line_up() -> None:
     assert table_text([("A", "LONG"), ("bbb", "c")]) == "A    LONG\nbbb  c"
+
+
+def test_the_console_of_results_writes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    output_console().print("[b]as it is[/b]")
+    assert capsys.readouterr().out == "[b]as it is[/b]\n"

@@ -1,5 +1,9 @@
 import io
 import json
+import random
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -62,8 +66,11 @@ def cut(tmp_path: Path, tools: Path, say: Callable[..., None], capsys: pytest.Ca
 def test_a_run_goes_on_with_what_it_was_begun_with(cut: Path, tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["run", "--resume", str(cut), "--tools", str(tools), "--on-unfinished", "run", "--json"]
     assert main(words) == 0
-    said = json.loads(capsys.readouterr().out)
+    shown = capsys.readouterr()
+    said = json.loads(shown.out)
     assert said["outputs"] == {"paid": 3}
+    call = 'Call: Action: pay\n    Arguments: {"amount": 3}'
+    assert f"Step 1\n  Thought: I pay.\n  {call}\n  Observation: paid 3\nStep 2\n" in shown.err
     assert [step["observation"] for step in said["steps"]] == ["paid 3", "Completed."]
     assert said["trace"] == str(cut)
     # A finished run gives its answer once more.
@@ -116,3 +123,87 @@ def test_changed_tools_are_refused_unless_allowed(cut: Path, tools: Path, capsys
     assert main(words) == 2
     assert "'pay' has another description or schema" in capsys.readouterr().err
     assert main([*words, "--allow-changed-tools"]) == 0
+
+
+KILLED_RUN = '''
+import json, os, sys, time
+from pathlib import Path
+from sureact.agent.react import ReAct
+from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.tool import Tool
+from sureact.agent.trace import read_trace
+
+path, seconds = Path(sys.argv[1]), float(sys.argv[2])
+script = [
+    " I add.\\n", 'Action: add\\nArguments: {"a": 1}\\n',
+    " It fails.\\n", 'Action: fail\\nArguments: {"reason": "no"}\\n',
+    " Once more.\\n", 'Action: add\\nArguments: {"a": 1}\\n',
+    " Done.\\n", "Action: finish\\nArguments: {}\\n", '{"reasoning": "added", "answer": 3}',
+]
+
+
+class SlowModel(ScriptedModel):
+    """Says the text that follows those in the trace, with pauses to be killed in."""
+
+    def session(self):
+        session = super().session()
+        stream = session.stream
+
+        def slow(*args):
+            done = sum(record["type"] in ("thought", "call") for record in read_trace(path))
+            self.script = script[done:]
+            for delta in stream(*args):
+                time.sleep(seconds)
+                yield delta
+
+        session.stream = slow
+        return session
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    time.sleep(5 * seconds)
+    return a + b
+
+
+def fail(reason: str) -> str:
+    """Fail."""
+    time.sleep(5 * seconds)
+    raise ValueError(reason)
+
+
+tools = [Tool(add, idempotent=True), Tool(fail, idempotent=True)]
+agent = ReAct("question -> answer: int", tools, lm=SlowModel([]), prompt_format="fields", trace=path)
+has_header = path.exists() and b"\\n" in path.read_bytes()
+print("ready", flush=True)
+prediction = agent.resume(path) if has_header else agent(question="1 + 2?")
+print(json.dumps([dict(prediction.trajectory), dict(prediction), prediction.termination_reason]))
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_a_process_that_is_killed_again_and_again_ends_as_if_it_had_not_been(tmp_path: Path, seed: int) -> None:
+    """Ten kills each, so a hundred in all."""
+    program, path, num_kills = tmp_path / "program.py", tmp_path / "t.jsonl", 0
+    program.write_text(KILLED_RUN)
+    draws = random.Random(seed)
+
+    def start(seconds: float, path: Path = path) -> subprocess.Popen[str]:
+        words = [sys.executable, str(program), str(path), str(seconds)]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    while num_kills < 10:
+        process = start(0.003)
+        time.sleep(draws.uniform(0, 0.25))
+        num_kills += process.poll() is None
+        process.kill()
+        process.communicate()
+        if path.exists() and b'"type": "outputs"' in path.read_bytes():
+            path.unlink()  # it came to its end; the next one begins anew
+    said, _ = start(0).communicate()
+    whole, _ = start(0, tmp_path / "whole.jsonl").communicate()
+    assert json.loads(said) == json.loads(whole)
