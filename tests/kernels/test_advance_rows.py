@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sureact_kernels import dispatch
 from sureact_kernels.advance_rows import DecodeRows, advance_rows
 from sureact_kernels.errors import KernelInputError
+from sureact_kernels.triton import advance_rows as triton_module
 from sureact_kernels.triton.advance_rows import advance_rows as in_triton
 
 MAX_ROWS, MAX_BLOCKS, BLOCK_SIZE, DUMMY_SLOT, NUM_WORDS, MAX_STOP_LEN = 5, 4, 8, 999, 3, 3
@@ -134,3 +135,13 @@ def test_other_shapes_and_dtypes_are_refused_by_name(state: DecodeRows) -> None:
         advance_rows(torch.tensor([1]), replace(state, seen=state.seen.long()), **options)
     with pytest.raises(KernelInputError, match=r"slots has shape \[4\]; it must be \[5\]"):
         advance_rows(torch.tensor([1]), replace(state, slots=state.slots[:4]), **options)
+
+
+@given(state=rows())
+def test_it_can_be_captured_in_a_graph(state: DecodeRows) -> None:
+    """Nothing is read on the host, which tensors without data would not allow."""
+    on_meta = DecodeRows(*(getattr(state, field.name).to("meta") for field in fields(state)))
+    advance_rows(torch.zeros(3, dtype=torch.int64, device="meta"), on_meta, block_size=BLOCK_SIZE, dummy_slot=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(triton_module, "_advance_rows_kernel", {(3,): lambda *_, **__: None})  # pyright: ignore
+        in_triton(torch.zeros(3, dtype=torch.int64, device="meta"), on_meta, block_size=BLOCK_SIZE, dummy_slot=0)
