@@ -369,3 +369,20 @@ def test_on_a_model_the_context_is_the_same_token_by_token(tmp_path: Path, roomy
             got = str(error)
         assert got == expected
         assert ids_of(read_trace(path)) == ids_of(records)
+
+
+@pytest.mark.parametrize("num_records", range(2, 11))
+def test_what_a_thinking_model_thought_is_taken_over(tmp_path: Path, num_records: int) -> None:
+    path = tmp_path / "t.jsonl"
+    think = ["<think>", "hm\nhm</think>"]
+    script = [*think, *pair("add", "fields", a=1), *think, *pair("finish", "fields"), '{"reasoning": "", "answer": 3}']
+    react = agent(script, tools=[Tool(add, idempotent=True)], trace=path)
+    whole = react(question="?")
+    records = read_trace(path)[:num_records]
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:num_records]))
+    done = sum(len(part.get("earlier_generations", ())) + ("generation" in part) for part in records)
+    again = agent(script[done:], tools=[Tool(add, idempotent=True)])
+    resumed = again.resume(path)
+    assert outcome(resumed) == outcome(whole)
+    assert [step.thinking for step in resumed.trajectory.steps] == ["hm\nhm", "hm\nhm"]
+    assert context_of(again) == context_of(react)
