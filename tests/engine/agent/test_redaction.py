@@ -86,10 +86,15 @@ def test_an_error_that_ends_the_run_is_cleaned_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'token: s3cret', "token=s3cret&x=1", '{"token": "s3cret"}', "{'TOKEN': 's3cret'}", '"{\\"token\\": \\"s3cret\\"}"',
-        "token = 's3cret", "https://host/?a=1&token=s3cret",
+        "token: s3cret",
+        "token=s3cret&x=1",
+        '{"token": "s3cret"}',
+        "{'TOKEN': 's3cret'}",
+        '"{\\"token\\": \\"s3cret\\"}"',
+        "token = 's3cret",
+        "https://host/?a=1&token=s3cret",
     ],
-)  # fmt: skip
+)
 def test_a_named_value_inside_a_text_is_found(text: str) -> None:
     cleaned = Redactor(["token"]).clean({"type": "thought", "text": f"before {text} after"})
     assert "s3cret" not in cleaned["text"]
