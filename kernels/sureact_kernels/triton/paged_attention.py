@@ -22,6 +22,26 @@ if TYPE_CHECKING:
 _FP8 = torch.float8_e4m3fn
 _FP8_UNIT = 256.0
 """What the kernels' bytes are too small by: see `widen`."""
+_AOT_BLOCK_SIZE = 128
+"""Tokens in a block of the engine's cache."""
+_AOT_HEADS: dict[tuple[torch.dtype, torch.dtype], tuple[tuple[int, int], ...]] = {
+    (torch.bfloat16, torch.bfloat16): ((64, 7), (128, 2), (128, 5), (128, 7), (128, 8), (128, 16), (256, 16)),
+    (torch.bfloat16, torch.uint8): ((64, 7), (128, 2), (128, 16), (256, 16)),
+    (torch.float32, torch.float32): ((64, 7), (128, 2), (256, 16)),
+    (torch.float32, torch.uint8): ((64, 7), (128, 8), (256, 16)),
+}
+"""By dtype and the cache's: sizes of heads, and query heads per key head, that are compiled ahead of time. They are
+those of Qwen2.5 0.5B and 7B and of Qwen3 0.6B, 14B, 32B and 235B, and the widest heads."""
+_POINTERS = {torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.uint8: "*u8"}
+_FLOAT32_WARPS = {
+    (SHORT_TILE_ROWS, 64): 4,
+    (SHORT_TILE_ROWS, 128): 8,
+    (SHORT_TILE_ROWS, 256): 8,
+    (LONG_TILE_ROWS, 64): 16,
+    (LONG_TILE_ROWS, 128): 8,
+    (LONG_TILE_ROWS, 256): 16,
+}
+"""With which nothing spills, by rows of a tile and size of a head."""
 _MERGE_OPTIONS: dict[str, Any] = {"num_warps": 1, "enable_fp_fusion": FP_FUSION}
 
 
@@ -145,10 +165,17 @@ def _options(dtype: torch.dtype, cache_dtype: torch.dtype, head_dim: int, num_ro
     For what is converted from e4m3, too; but in a prompt's tiles of small heads, 8 warps leave each thread half of the
     registers and do not halve what it needs, so that it spills.
     """
-    is_wide = dtype == torch.float32 or head_dim > 128
-    is_converted = cache_dtype == torch.uint8 and (head_dim > 64 or num_rows == SHORT_TILE_ROWS)
-    num_warps = 8 if is_wide or is_converted else 4
-    return {"num_warps": num_warps, "num_stages": 2 if is_wide else 3, "enable_fp_fusion": FP_FUSION}
+    is_decode = num_rows == SHORT_TILE_ROWS
+    if dtype == torch.float32:
+        num_warps = _FLOAT32_WARPS[num_rows, max(64, triton.next_power_of_2(head_dim))]
+        # One stage: what is on its way while others are multiplied would take the registers of the product.
+        return {"num_warps": num_warps, "num_stages": 1, "enable_fp_fusion": FP_FUSION}
+    is_wide = head_dim > 128
+    is_converted = cache_dtype == torch.uint8
+    num_warps = 8 if is_wide or (is_converted and (head_dim > 64 or is_decode)) else 4
+    # What decoding converts fits into the registers with one stage less, or one more where a block has half the tokens.
+    is_other = is_converted and is_decode
+    return {"num_warps": num_warps, "num_stages": 2 if is_wide != is_other else 3, "enable_fp_fusion": FP_FUSION}
 
 
 def _aot_cases() -> tuple[AotCase, ...]:
@@ -156,19 +183,24 @@ def _aot_cases() -> tuple[AotCase, ...]:
         ("attend_split", decode_attention.attend_split_kernel, SHORT_TILE_ROWS),
         ("prefill_attention", prefill_attention.prefill_attention_kernel, LONG_TILE_ROWS),
     )
-    caches = (("bfloat16", "*bf16", torch.bfloat16), ("float8_e4m3", "*u8", torch.uint8))
     cases: list[AotCase] = []
-    # Heads of Qwen2.5 0.5B, and of Qwen3 8B.
-    for head_dim, group in ((64, 7), (128, 4)):
-        for (name, kernel, num_rows), (cache, pointer, dtype) in itertools.product(kernels, caches):
-            types = {"q_ptr": "*bf16", "keys_ptr": pointer, "values_ptr": pointer, "out_ptr": "*bf16"}
-            constants = _constants(torch.bfloat16, group, 16, head_dim, num_rows)
-            options = _options(torch.bfloat16, dtype, head_dim, num_rows)
-            cases.append(_aot_case(f"{name} bfloat16 {head_dim}, cache {cache}", kernel, types, constants, options))
-        kernel, constants = decode_attention.merge_splits_kernel, _merge_constants(head_dim)
-        name = f"merge_splits bfloat16 {head_dim}"
-        cases.append(_aot_case(name, kernel, {"out_ptr": "*bf16"}, constants, _MERGE_OPTIONS))
+    for (dtype, cache), heads in _AOT_HEADS.items():
+        for (head_dim, group), (name, kernel, num_rows) in itertools.product(heads, kernels):
+            types = {"q_ptr": _POINTERS[dtype], "out_ptr": _POINTERS[dtype]}
+            types |= dict.fromkeys(("keys_ptr", "values_ptr"), _POINTERS[cache])
+            constants = _constants(dtype, group, _AOT_BLOCK_SIZE, head_dim, num_rows)
+            options = _options(dtype, cache, head_dim, num_rows)
+            case = f"{name} {_name(dtype)} {head_dim}, group {group}, cache {_name(cache)}"
+            cases.append(_aot_case(case, kernel, types, constants, options))
+    for dtype, head_dim in itertools.product((torch.bfloat16, torch.float32), (64, 128, 256)):
+        name, types = f"merge_splits {_name(dtype)} {head_dim}", {"out_ptr": _POINTERS[dtype]}
+        constants = _merge_constants(head_dim)
+        cases.append(_aot_case(name, decode_attention.merge_splits_kernel, types, constants, _MERGE_OPTIONS))
     return tuple(cases)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return "float8_e4m3" if dtype == torch.uint8 else str(dtype).removeprefix("torch.")
 
 
 def _aot_case(

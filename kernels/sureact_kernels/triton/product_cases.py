@@ -47,13 +47,24 @@ GATED_SHAPES = ((6144, 1024), (24_576, 4096))
 """Those of gate_up of Qwen3 0.6B and 8B."""
 
 
+BIASED_SHAPES = ((1152, 896), (4608, 3584))
+"""Those of qkv of Qwen2.5 0.5B and 7B, which add a bias."""
+
+BIASED_FORMS = ("bfloat16", "float32", "int8")
+"""Whose products are compiled with a bias: the others add it as these do."""
+
+
 def _case(name: str, kernel: Any, form: Form, out: str, constants: dict[str, Any], warps: int, stages: int) -> AotCase:
     types = {
         "out_ptr": out, "x_ptr": form.x, "sums_ptr": "*fp32", "weight_ptr": form.values, "num_rows": "i32",
         "out_features": "i32:16", "in_features": "i32:16", "x_stride_m": "i32:16", "weight_stride_n": "i32:16",
         "num_splits": "i32", "split_size": "i32:16",
     }  # fmt: skip
-    constants = {**constants, "FORM": form.form, "GROUP_SIZE": form.group_size, "HAS_BIAS": False, "bias_ptr": None}
+    constants = {**constants, "FORM": form.form, "GROUP_SIZE": form.group_size}
+    if constants["HAS_BIAS"]:
+        types["bias_ptr"] = form.x
+    else:
+        constants["bias_ptr"] = None
     if form.scales is None:
         constants["scales_ptr"] = None
     else:
@@ -62,13 +73,14 @@ def _case(name: str, kernel: Any, form: Form, out: str, constants: dict[str, Any
     return AotCase(name, kernel, signature, {n: constants[n] for n in signature if n in constants}, warps, stages)
 
 
-def _cases_of(form: Form, out_features: int, in_features: int, *, is_gated: bool) -> Iterator[AotCase]:
+def _cases_of(form: Form, out_features: int, in_features: int, *, is_gated: bool, has_bias: bool) -> Iterator[AotCase]:
     num_outs = out_features // 2 if is_gated else out_features
     shape = product_shape(num_outs, in_features, form.bits)
     name = f"{'gated_linear' if is_gated else 'linear'} {form.name} [{out_features}, {in_features}]"
+    name += " with bias" if has_bias else ""
     is_split = in_features > shape.split_size
     same = {
-        "IS_GATED": is_gated, "BLOCK_K": shape.block_k,
+        "IS_GATED": is_gated, "HAS_BIAS": has_bias, "BLOCK_K": shape.block_k,
         "EVEN_K": in_features % shape.block_k == 0,
     }  # fmt: skip
     small = {**same, "IS_SPLIT": is_split, "BLOCK_N": shape.block_n, "TILE_M": ROWS_OF_A_TILE}
@@ -79,7 +91,7 @@ def _cases_of(form: Form, out_features: int, in_features: int, *, is_gated: bool
             {**small, "NUM_TILES": num_tiles}, NUM_WARPS, NUM_STAGES,
         )  # fmt: skip
     if is_split:
-        merge = {"IS_GATED": is_gated, "BLOCK_N": MERGE_BLOCK}
+        merge = {"IS_GATED": is_gated, "HAS_BIAS": has_bias, "BLOCK_N": MERGE_BLOCK}
         yield _case(f"{name} merge", merge_splits_kernel, form, form.x, merge, 4, 3)
     tile = large_tile(form.bits, is_gated=is_gated, is_fp8=form.form == "fp8")
     large = {**same, "BLOCK_M": tile.block_m, "BLOCK_N": tile.block_n}
@@ -90,11 +102,13 @@ def _distinct_cases() -> Iterator[AotCase]:
     """Yield each kernel once: sizes of a matrix are no constants, so that many shapes share one."""
     seen: set[object] = set()
     for form in FORMS:
-        shapes = [(*shape, False) for shape in SHAPES] + [(*shape, True) for shape in GATED_SHAPES]
+        plain, gated, biased = SHAPES, GATED_SHAPES, BIASED_SHAPES
         if form is not FORMS[0]:  # what they add is how a tile is read, which no shape changes
-            shapes = [(*SHAPES[1], False), (*GATED_SHAPES[-1], True)]
-        for out_features, in_features, is_gated in shapes:
-            for case in _cases_of(form, out_features, in_features, is_gated=is_gated):
+            plain, gated, biased = SHAPES[1:2], GATED_SHAPES[-1:], BIASED_SHAPES[-1:]
+        shapes = [(*shape, False, False) for shape in plain] + [(*shape, True, False) for shape in gated]
+        shapes += [(*shape, False, True) for shape in biased if form.name in BIASED_FORMS]
+        for out_features, in_features, is_gated, has_bias in shapes:
+            for case in _cases_of(form, out_features, in_features, is_gated=is_gated, has_bias=has_bias):
                 key = (case.kernel, tuple(case.signature.items()), tuple(case.constexprs.items()))
                 if key not in seen:
                     seen.add(key)

@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+from sureact.config import BLOCK_SIZE as ENGINE_BLOCK_SIZE
 from sureact_kernels.attention_plan import AttentionPlan, plan_attention
 from sureact_kernels.testing import assert_close
-from sureact_kernels.triton.paged_attention import paged_attention, takes
+from sureact_kernels.triton.paged_attention import AOT, paged_attention, takes
 
 BLOCK_SIZE, SCALE = 16, 0.2
 QUERY_LENS = (1, 17, 3, 1, 2, 1)
@@ -200,3 +201,23 @@ def test_what_this_version_does_not_compute_is_left_to_the_reference() -> None:
     assert not takes(*(part[..., :60] for part in (q, keys, values)))
     assert not takes(q.repeat(1, 1, 5), keys.repeat(1, 1, 1, 5), values.repeat(1, 1, 1, 5))
     assert not takes(q.repeat(1, 33, 1), keys, values)
+
+
+def test_what_the_engine_launches_is_compiled_ahead_of_time() -> None:
+    """Blocks of its size, the groups of the models, and both caches beside either dtype of the queries."""
+    attending = [case for case in AOT if "BLOCK_SIZE" in case.constexprs]
+    assert {case.constexprs["BLOCK_SIZE"] for case in attending} == {ENGINE_BLOCK_SIZE}
+    assert {case.constexprs["GROUP"] for case in attending} >= {2, 5, 7, 8, 16}
+    types = {(case.signature["q_ptr"], case.signature["keys_ptr"]) for case in attending}
+    assert types == {("*bf16", "*bf16"), ("*bf16", "*u8"), ("*fp32", "*fp32"), ("*fp32", "*u8")}
+
+
+def test_a_block_has_the_same_tokens_in_decoding_and_in_a_prompt() -> None:
+    """They are part of the order of sums."""
+    tokens: dict[tuple[str, int], set[int]] = {}
+    for case in AOT:
+        if "BLOCK_TOKENS" in case.constexprs:
+            key = (case.signature["q_ptr"], case.constexprs["HEAD_DIM"])
+            tokens.setdefault(key, set()).add(case.constexprs["BLOCK_TOKENS"])
+    assert len(tokens) == 6
+    assert all(len(some) == 1 for some in tokens.values())
