@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sureact_kernels import dispatch
@@ -86,6 +86,7 @@ def test_is_what_the_statement_says(advance: Advance, state: DecodeRows, picked:
 
 
 @pytest.mark.parametrize("advance", [advance_rows, in_triton], ids=["torch", "triton"])
+@settings(max_examples=10)
 @given(state=rows())
 def test_a_row_at_the_last_position_of_its_table_ends(advance: Advance, state: DecodeRows) -> None:
     """The other rows, whose tables lie behind it, go on as they do without it."""
@@ -137,6 +138,7 @@ def test_other_shapes_and_dtypes_are_refused_by_name(state: DecodeRows) -> None:
         advance_rows(torch.tensor([1]), replace(state, slots=state.slots[:4]), **options)
 
 
+@settings(max_examples=10)
 @given(state=rows())
 def test_it_can_be_captured_in_a_graph(state: DecodeRows) -> None:
     """Nothing is read on the host, which tensors without data would not allow."""
