@@ -115,7 +115,7 @@ def draw_turns(measured: ReactMeasurement, path: Path) -> Path:
         axes.bar(names, values, bottom=bottom, label=part)
         bottom = [below + value for below, value in zip(bottom, values, strict=True)]
     axes.set_ylabel("seconds")
-    axes.legend()
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(parts[0]), frameon=False)
     return _saved(figure, path)
 
 
