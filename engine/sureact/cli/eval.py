@@ -148,12 +148,12 @@ def _outcomes(cases: Sequence[Case], contender: Contender, file: OutcomeFile) ->
     from sureact.evaluation.scoring.suite import run_cases
 
     name = contender.peer or "sureact"
-    with _progress(name, len(cases)) as on_case:
-        try:
+    try:
+        with _progress(name, len(cases)) as on_case:
             outcomes = run_cases(cases, contender, file, on_case)
-        except KeyboardInterrupt:
-            note(f"Finished cases are kept in {file.path}; the same command goes on from there.")
-            raise
+    except KeyboardInterrupt:
+        note(f"Finished cases are kept in {file.path}; the same command goes on from there.")
+        raise
     _note_faults(name, cases, outcomes)
     return outcomes
 

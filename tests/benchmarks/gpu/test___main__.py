@@ -36,7 +36,9 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return main()
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=pytest.mark.slow if part == "invariance" else ()) for part in PARTS]
+)
 def test_every_part_runs_and_leaves_its_file(
     part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

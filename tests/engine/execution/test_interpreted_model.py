@@ -25,7 +25,7 @@ def gpu_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphed_runner, "GRAPH_DEVICE", "cpu")
 
 
-@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
+@pytest.mark.parametrize("family", ["qwen3", pytest.param("qwen2", marks=pytest.mark.slow)])
 def test_a_model_whose_ops_are_all_kernels_generates_what_the_references_do(
     family: str, make_checkpoint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,7 +59,7 @@ from triton.compiler import compile
 from sureact_kernels.triton.aot import FP_FUSION, source_of
 from sureact_kernels.triton.paged_attention import AOT
 for case in AOT:
-    if "merge" not in case.name and " 64" in case.name:
+    if "merge" not in case.name and "bfloat16 64" in case.name:
         options = {"num_warps": case.num_warps, "num_stages": case.num_stages, "enable_fp_fusion": FP_FUSION}
         compiled = compile(source_of(case), target=GPUTarget("cuda", 90, 32), options=options)
         print(*sorted(set(re.findall(r"(?:wg)?mma[.]\\S*m\\d+n\\d+k\\d+\\S*", compiled.asm["ptx"]))))
