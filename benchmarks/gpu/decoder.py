@@ -10,7 +10,8 @@ from benchmarks.gpu.passes import Stretch, last_logits, num_blocks, tables_of
 from benchmarks.gpu.random_model import RandomModel
 from benchmarks.harness import device
 
-from sureact.execution.decode_graphs import DecodeGraphs, DecodeRow
+from sureact.execution.decode_buffers import DecodeRow
+from sureact.execution.decode_graphs import DecodeGraphs
 from sureact_kernels.masked_argmax import masked_argmax
 
 

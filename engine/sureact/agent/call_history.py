@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 from sureact.errors import ConfigError
+from sureact.visible_text import visible
 
 if TYPE_CHECKING:
     from sureact.agent.transcript import Transcript
@@ -20,12 +21,6 @@ MAX_CALLS_KEPT = 100
 """Calls that a module remembers; their prompts may be long."""
 
 _RED, _GREEN, _BLUE, _END = "\033[31m", "\033[32m", "\033[34m", "\033[0m"
-# What a model or a tool writes must not steer the terminal: control characters become their visible pictures.
-_PICTURES = {
-    **{code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"},
-    127: 0x2421,
-    **dict.fromkeys(range(128, 160), 0xFFFD),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +77,5 @@ def _shown(call: LmCall, has_color: bool) -> str:
             f"generated in {call.seconds:.2f} s, ended by {call.output.finish_reason}]",
         ),
     )
-    texts = [(color, text.translate(_PICTURES)) for color, text in rows]
+    texts = [(color, visible(text)) for color, text in rows]
     return "\n".join(f"{color}{text}{_END}" if has_color and color else text for color, text in texts) + "\n\n"

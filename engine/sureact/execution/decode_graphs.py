@@ -23,8 +23,6 @@ from sureact.models.causal_lm import CausalLM, LayerCache
 from sureact_kernels import dispatch
 from sureact_kernels.attention_plan import AttentionPlan, plan_attention, plan_decoding
 
-__all__ = ["MOST_ROWS", "DecodeGraphs", "DecodeRow", "PendingPicks"]
-
 MOST_ROWS = 64
 """Rows that one product of few rows takes: more are a prompt's business."""
 

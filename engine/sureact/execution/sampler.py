@@ -150,7 +150,8 @@ class Sampler:
         params, sequence = request.params, request.sequence
         if request.repetition_penalty != 1:
             seen = self._seen.setdefault(sequence, SeenIds()).of(sequence.token_ids, logits.device)
-            penalty = torch.tensor(request.repetition_penalty, dtype=torch.float32, device=logits.device)
+            # Filled on the device: a copy of the number would have the host wait for a GPU.
+            penalty = torch.full((), request.repetition_penalty, dtype=torch.float32, device=logits.device)
             logits[seen] = penalized(logits[seen], penalty)
         if (params.presence_penalty or params.frequency_penalty) and request.generated_ids:
             ids, counts = torch.tensor(request.generated_ids, device=logits.device).unique(return_counts=True)
