@@ -30,6 +30,8 @@ class CallDelta:
 
     step_index: int
     text: str
+    call_id: str = ""
+    """Such as `call_0_1`, of an agent that makes several calls a turn; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class CallStarted:
     step_index: int
     tool_name: str
     tool_args: dict[str, Any]
+    call_id: str = ""
+    """Such as `call_0_1`, of an agent that makes several calls a turn; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class ObservationReady:
     observation: str
     is_error: bool
     is_repeat: bool
+    call_id: str = ""
+    """Such as `call_0_1`, of an agent that makes several calls a turn; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ class StepDisplay:
             case CallDelta(step_index=index, text=text):
                 self._begin_step(index)
                 self._add("Call", text)
-            case ObservationReady(observation=observation, is_error=is_error):
+            case ObservationReady(step_index=index, observation=observation, is_error=is_error):
+                self._begin_step(index)
                 self._add("Error" if is_error else "Observation", observation, style="red" if is_error else "green")
             case OutputDelta(text=text):
                 self._add("Answer", text)

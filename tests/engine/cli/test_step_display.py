@@ -43,6 +43,20 @@ def test_a_run_is_shown_step_by_step() -> None:
     )
 
 
+def test_observations_of_calls_that_ran_side_by_side_stand_under_their_steps() -> None:
+    text = shown(
+        ThoughtDelta(0, "Both."),
+        CallDelta(0, "add(1)", "call_0_0"),
+        CallDelta(1, "add(2)", "call_0_1"),
+        ObservationReady(0, "3", is_error=False, is_repeat=False, call_id="call_0_0"),
+        ObservationReady(1, "4", is_error=False, is_repeat=False, call_id="call_0_1"),
+    )
+    assert text == (
+        "Step 1\n  Thought: Both.\n  Call: add(1)\nStep 2\n  Call: add(2)\n"
+        "Step 1\n  Observation: 3\nStep 2\n  Observation: 4"
+    )
+
+
 def test_an_error_is_called_one_and_lines_are_indented() -> None:
     text = shown(ThoughtDelta(0, "x"), ObservationReady(0, "one\ntwo", is_error=True, is_repeat=False))
     assert "  Error: one\n    two" in text
