@@ -134,10 +134,19 @@ class ToolCallConstraint(Constraint):
             raise ConstraintCompileError(f"The tools cannot be compiled together: {compiled.strip()}")
         if all(choice.guard is None for choice in chosen):
             return compiled
-        openings = (self._opening(name) for name in self.names)
-        calls = [GuardedCall(opening, choice.guard) for opening, choice in zip(openings, chosen, strict=True)]
-        calls += [GuardedCall(text.encode(), None) for _, text in self.endings]
+        guards = [*(choice.guard for choice in chosen), *(None for _ in self.endings)]
+        calls = [GuardedCall(call.opening, guard) for call, guard in zip(self.unguarded_calls(), guards, strict=True)]
         return GuardedConstraint(compiled, CallGuard(calls), vocabulary)
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """What a call can name: the tools, then the endings."""
+        return (*self.names, *(name for name, _ in self.endings))
+
+    def unguarded_calls(self) -> list[GuardedCall]:
+        """Return how a call of each of `all_names` begins."""
+        openings = [*map(self._opening, self.names), *(text.encode() for _, text in self.endings)]
+        return [GuardedCall(opening, None) for opening in openings]
 
     def _grammar(self, schemas: Sequence[Mapping[str, Any]], tokenizer: LLTokenizer) -> str:
         """Return an alternation over the tools, each with the schema of its own arguments, and the endings."""

@@ -25,11 +25,11 @@ class CallGuard(Guard):
     """One of several tools."""
 
     def __init__(self, calls: Sequence[GuardedCall]) -> None:
-        self._calls = tuple(calls)
+        self.calls = tuple(calls)
 
     def new_state(self) -> CallGuardState:
         """Return a position at the start of the text."""
-        return CallGuardState(self._calls)
+        return CallGuardState(self.calls)
 
 
 class _Candidate(NamedTuple):
