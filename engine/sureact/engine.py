@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
@@ -265,8 +265,11 @@ class Engine:
         *,
         tools: Sequence[dict[str, object]] = (),
         add_generation_prompt: bool = True,
+        variables: Mapping[str, object] | None = None,
     ) -> PromptText:
         """Render messages with the model's chat template; contents stay text whatever they hold.
+
+        `variables` are further ones that the template knows, such as `enable_thinking`.
 
         Raises:
             ConfigError: the model has no chat template, or the template refuses the messages.
@@ -274,7 +277,7 @@ class Engine:
         template = self._tokenizer.chat_template
         if template is None:
             raise ConfigError(f"{self.name} has no chat template. Use generate with a prompt of your own.")
-        return template.render(messages, tools, add_generation_prompt)
+        return template.render(messages, tools, add_generation_prompt, **(variables or {}))
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text."""

@@ -78,6 +78,8 @@ class StreamDelta:
     """New text; never part of a character, never text that a stop or a constraint could still take back."""
     token_ids: tuple[int, ...] = ()
     """Ids picked, and past being taken back, since the last delta; a stop may later cut the last of them."""
+    logprobs: tuple[StepLogprobs, ...] = ()
+    """One per id, if they were asked for."""
     output: StepOutput | None = None
     """The whole result, in the last delta only."""
 

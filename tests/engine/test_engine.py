@@ -21,7 +21,7 @@ from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.outputs import StepOutput
 from sureact.sampling_params import SamplingParams
 from sureact.scheduling.request import Request
-from sureact.tokens.chat_template import Message
+from sureact.tokens.chat_template import ChatTemplate, Message
 from sureact.tokens.vocabulary import Vocabulary
 
 FREE = SamplingParams(max_tokens=8, ignore_eos=True)
@@ -264,6 +264,16 @@ def test_a_forgotten_engine_ends_its_thread(tiny_folder: Path) -> None:
     gc.collect()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_chat_template_gets_variables(tiny_engine: Engine) -> None:
+    template = tiny_engine._tokenizer.chat_template  # pyright: ignore[reportPrivateUsage]
+    tiny_engine._tokenizer.chat_template = ChatTemplate("{{ mood }}{{ messages[0].content }}")  # pyright: ignore[reportPrivateUsage]
+    try:
+        prompt = tiny_engine.render_chat([{"role": "user", "content": "hi"}], variables={"mood": "merry "})
+    finally:
+        tiny_engine._tokenizer.chat_template = template  # pyright: ignore[reportPrivateUsage]
+    assert prompt.text == "merry hi"
 
 
 def test_prompts_of_a_list_may_be_ids_or_rendered(tiny_engine: Engine) -> None:

@@ -37,6 +37,14 @@ def test_the_last_delta_carries_the_whole_text(tiny_engine: Engine) -> None:
     assert [delta.output is not None for delta in deltas] == [False] * 8 + [True]
 
 
+def test_log_probabilities_come_with_the_ids_that_they_are_of(tiny_engine: Engine) -> None:
+    deltas = list(tiny_engine.stream("abc", SamplingParams(max_tokens=9, ignore_eos=True, logprobs=1)))
+    output = deltas[-1].output
+    assert output is not None
+    assert tuple(step for delta in deltas for step in delta.logprobs) == output.logprobs
+    assert [step.picked.token_id for step in output.logprobs or ()] == [id_ for d in deltas for id_ in d.token_ids]
+
+
 def test_a_generated_text_comes_with_its_value(tiny_engine: Engine) -> None:
     completion = tiny_engine.generate("abc", SamplingParams(max_tokens=40), bool).completions[0]
     assert completion.value is (completion.text == "true")

@@ -307,8 +307,9 @@ class Request:
     def _hand_out(self, text: str, num_settled: int | None) -> None:
         token_ids = tuple(self.generated_ids[self._num_shown : num_settled])
         if text or token_ids:
-            self._num_shown += len(token_ids)
-            self.deliver(StreamDelta(text=text, token_ids=token_ids))
+            shown, self._num_shown = self._num_shown, self._num_shown + len(token_ids)
+            logprobs = tuple(self._logprobs[shown : self._num_shown])
+            self.deliver(StreamDelta(text=text, token_ids=token_ids, logprobs=logprobs))
 
     def _is_eos(self, token_id: int) -> bool:
         return not self.params.ignore_eos and token_id in self.vocabulary.eos_ids
@@ -326,8 +327,9 @@ class Request:
         self.num_kept = len(finished.kept_ids)
         self.leftover_ids = tuple(self.encode(finished.leftover)) if finished.leftover else ()
         last_ids = tuple(self.generated_ids[self._num_shown :])
+        logprobs = tuple(self._logprobs[self._num_shown :])
         output = self._output(reason, stop_reason, finished)
-        self._last_delta = StreamDelta(text=text + rest, token_ids=last_ids, output=output)
+        self._last_delta = StreamDelta(text=text + rest, token_ids=last_ids, logprobs=logprobs, output=output)
 
     def _output(
         self, reason: FinishReason, stop_reason: str | tuple[int, ...] | int | None, finished: FinishedText
