@@ -11,9 +11,9 @@ from sureact.agent.trajectory import Trajectory
 if TYPE_CHECKING:
     from sureact.outputs import StepOutput
 
-TerminationReason = Literal["finish", "max_iters", "context", "max_tokens"]
+TerminationReason = Literal["finish", "max_iters", "context", "max_tokens", "submit", "forced_submit"]
 """`finish`: the model called it; `max_iters`: out of steps; `context`: no room for another step; `max_tokens`: a call
-did not end within its token budget."""
+did not end within its token budget. Of `ReActV2`: `submit`, the model called it; `forced_submit`, it had to."""
 
 
 @dataclass(slots=True)

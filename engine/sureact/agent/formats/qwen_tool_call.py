@@ -39,6 +39,8 @@ class QwenToolCallFormat(PromptFormat):
     name: ClassVar[str] = "qwen_tool_call"
     before_name: ClassVar[str] = '\n{"name": "'
     before_arguments: ClassVar[str] = '", "arguments": '
+    system_template: ClassVar[str] = "qwen_tool_call_system"
+    """Name of the template of the first message."""
 
     def __init__(
         self, lm: LanguageModel, signature: Signature, tools: Mapping[str, Tool], output_lines: list[str]
@@ -48,7 +50,7 @@ class QwenToolCallFormat(PromptFormat):
         self._lm = lm
         self._functions = [function_notation(tool) for tool in tools.values()]
         self._system = render_template(
-            "qwen_tool_call_system", instructions=signature.instructions, output_lines=output_lines
+            self.system_template, instructions=signature.instructions, output_lines=output_lines
         )
         self._request = render_template("outputs_request", output_lines=output_lines)
         self._read_turns(lm)
