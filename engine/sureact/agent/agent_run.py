@@ -2,51 +2,38 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sureact.agent.events import CallDelta, ContextTruncated, Event, OutputDelta, ThoughtDelta
+from sureact.agent.context_room import ContextRoom, Truncate
+from sureact.agent.events import CallDelta, CallWithdrawn, ContextTruncated, Event, OutputDelta, ThoughtDelta
 from sureact.agent.prediction import RunUsage
 from sureact.agent.prompt_format import AFTER_THINK, THINK_CLOSE, ends_in_think, template_text, think_closed
 from sureact.agent.recorded_session import RecordedSession
 from sureact.agent.streaming import stream_text
 from sureact.agent.thinking import ThoughtWriter
+from sureact.agent.token_limits import RunBudget, TokenLimits
 from sureact.agent.trajectory import Step, Trajectory
-from sureact.errors import ConfigError, ConstraintError, PromptTooLongError
+from sureact.errors import ConstraintError, ConstraintStateError
+from sureact.outputs import StepOutput, TokenUsage
 from sureact.sampling_params import SamplingParams
 from sureact.tokens.chat_template import PromptText
 
 if TYPE_CHECKING:
+    from sureact.agent.call_rules import CallChoice
     from sureact.agent.extraction import OutputExtraction
     from sureact.agent.language_model import LanguageModel
     from sureact.agent.prompt_format import PromptFormat
     from sureact.agent.resume import ResumePoint
     from sureact.constraints.constraint import Constraint
-    from sureact.outputs import StepOutput
 
 # What a format writes around a thought, a call and an observation, in tokens.
 _FORMAT_TOKENS_PER_STEP = 64
+# Of a call that could not be decoded.
+_NOTHING = StepOutput(
+    text="", token_ids=(), finish_reason="stop", usage=TokenUsage(prompt_tokens=0, cached_tokens=0, completion_tokens=0)
+)
 _Part = TypeVar("_Part")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenLimits:
-    """Most tokens per part of a run, each at least 1."""
-
-    thought: int = 200
-    call: int = 512
-    """Tool name and arguments together."""
-    observation: int = 1024
-    """Longer observations are cut, with a note; never more than a quarter of the context."""
-    outputs: int = 1024
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        for name in ("thought", "call", "observation", "outputs"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"TokenLimits.{name} is {getattr(self, name)}; it must be at least 1.")
 
 
 class Generation(NamedTuple):
@@ -70,11 +57,12 @@ class Call(NamedTuple):
     """A decided call."""
 
     tool_name: str
+    """Empty when no call could be decoded."""
     tool_args: dict[str, Any]
     """Empty when the call is refused."""
     output: StepOutput
     refusal: ConstraintError | None = None
-    """Why the call cannot run: its arguments break a rule that no grammar can hold."""
+    """Why the call cannot run: its arguments break a rule that no grammar can hold, or decoding found none."""
 
 
 class AgentRun:
@@ -102,7 +90,8 @@ class AgentRun:
         self._opening = prompt_format.opening(inputs)
         self._limits = limits
         self._emit = emit
-        self._started = time.perf_counter()
+        self.budget = RunBudget(limits, self.usage)
+        """What is left of the run's tokens and seconds."""
         self._session = RecordedSession(lm)
         self._committed_tokens = 0
         self._resumed: ResumePoint | None = None
@@ -142,13 +131,17 @@ class AgentRun:
         """Most tokens of an observation."""
         return min(self._limits.observation, self._lm.context_len // 4)
 
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text."""
+        return self._lm.count_tokens(text)
+
     @property
     def _step_tokens(self) -> int:
         """Most tokens that a step can take."""
         return self._limits.thought + self._limits.call + self.observation_limit + _FORMAT_TOKENS_PER_STEP
 
-    def make_room_for_step(self, truncate: Callable[[Trajectory], Trajectory]) -> None:
-        """Drop steps until another one fits whatever it holds.
+    def make_room_for_step(self, truncate: Truncate) -> None:
+        """Cut observations and drop steps until another step fits whatever it holds.
 
         Raises:
             PromptTooLongError: `truncate` cannot drop any more, or made nothing shorter.
@@ -174,10 +167,15 @@ class AgentRun:
         """Whether the context ends inside a `<think>`: one that the opening opened, when no step was taken yet."""
         return len(self._session.token_ids) == self._opening_tokens and ends_in_think(self._opening)
 
-    def decide_call(self, step_index: int) -> Call | None:
+    def decide_call(self, step_index: int, choice: CallChoice | None = None) -> Call | None:
         """Decode tool name and arguments under the grammar; None when `TokenLimits.call` ended them early.
 
-        Arguments that break a rule that no grammar can hold, such as a key twice in one object, refuse the call.
+        A call that the choice masks is taken back, and another tool is decided on; if no other is left, or the run has
+        no tokens for that, it stands. Its arguments are not varied: decoding would meet the mask at their last token
+        only, and go on from there with what nobody means (`routes.txt.txt`; 10 for 1).
+
+        Arguments that break a rule that no grammar can hold, such as a key twice in one object, refuse the call, and so
+        does a grammar that leaves no way on.
 
         Raises:
             InternalError: the call violates the grammar.
@@ -185,13 +183,33 @@ class AgentRun:
         self.generations = []
         if self._resumed is not None and (recorded := self._resumed.take_call(step_index)) is not None:
             return self._take_over(recorded.ids, Call(recorded.tool_name, recorded.tool_args, recorded.output))
+        names = choice.names if choice else self._format.call_constraint.all_names
+        start = len(self._session.token_ids)
+        while True:
+            call = self._decode_call(step_index, start, names)
+            others = tuple(name for name in names if call and name != call.tool_name)
+            if call is None or call.refusal or not choice or not choice.is_masked(call.tool_name, call.tool_args):
+                return call
+            if not others or not self.budget.has_tokens(self._limits.call):
+                return call
+            self._session.truncate(start)
+            self._emit(CallWithdrawn(step_index, call.tool_name, call.tool_args))
+            names = others
+
+    def _decode_call(self, step_index: int, start: int, names: tuple[str, ...]) -> Call | None:
+        from sureact.constraints.narrowed_call import narrowed_call
+
         params = SamplingParams(max_tokens=self._limits.call)
-        constraint = self._format.call_constraint
-        output = self._generate(params, constraint, lambda text: self._emit(CallDelta(step_index, text)))
+        constraint = narrowed_call(self._format.call_constraint, names)
+        try:
+            output = self._generate(params, constraint, lambda text: self._emit(CallDelta(step_index, text)))
+        except ConstraintStateError as error:
+            self._session.truncate(start)
+            return Call("", {}, _NOTHING, error)
         if output.finish_reason == "length":
             return None
         try:
-            name, args = cast("tuple[str, dict[str, Any]]", constraint.parse(output.text))
+            name, args = constraint.parse(output.text)
         except ConstraintError as error:
             return Call(self._format.tool_name_of(output.text), {}, output, error)
         return Call(name, args, output)
@@ -210,7 +228,7 @@ class AgentRun:
         """Mark where the open step begins."""
         self._committed_tokens = len(self._session.token_ids)
 
-    def extract(self, extraction: OutputExtraction, truncate: Callable[[Trajectory], Trajectory]) -> dict[str, Any]:
+    def extract(self, extraction: OutputExtraction, truncate: Truncate) -> dict[str, Any]:
         """Decode the outputs under their schema.
 
         Raises:
@@ -231,7 +249,7 @@ class AgentRun:
     def close(self) -> None:
         """Give the session's memory back and stop the clock."""
         self._session.close()
-        self.usage.seconds = time.perf_counter() - self._started
+        self.usage.seconds = self.budget.seconds
 
     def _generate(
         self, params: SamplingParams, constraint: Constraint | None, on_text: Callable[[str], None]
@@ -250,29 +268,17 @@ class AgentRun:
         if not isinstance(text, PromptText) or text.text:
             self._session.append(text)
 
-    def _make_room(self, num_tokens: int, truncate: Callable[[Trajectory], Trajectory]) -> None:
+    def _make_room(self, num_tokens: int, truncate: Truncate) -> None:
         if len(self._session.token_ids) + num_tokens <= self._lm.context_len:
             return
-        # A copy, so that the run is as it was when there is no room to be made.
-        kept = Trajectory(self.trajectory.steps)
-        kept_tokens = self._num_tokens(kept)
-        while kept_tokens + num_tokens > self._lm.context_len:
-            if not kept.steps:
-                raise PromptTooLongError(
-                    f"The opening prompt has {kept_tokens:,} tokens and a step takes up to {num_tokens:,}, but "
-                    f"the context is {self._lm.context_len:,}. Shorten the inputs, or lower TokenLimits."
-                )
-            kept = truncate(kept)
-            kept_tokens = _shortened(kept_tokens, self._num_tokens(kept))
-        dropped = {step.index for step in self.trajectory.steps} - {step.index for step in kept.steps}
-        self.trajectory = kept
+        room = ContextRoom(self._lm, self._format, self._opening_tokens, self._limits.kept_observation)
+        before = {step.index: step for step in self.trajectory.steps}
+        self.trajectory = room.shortened(self.trajectory, num_tokens, truncate)
         self._rebuild()
-        self._emit(ContextTruncated(tuple(sorted(dropped)), len(self._session.token_ids)))
-
-    def _num_tokens(self, trajectory: Trajectory) -> int:
-        """Return the tokens of the opening with these steps."""
-        steps = sum(self._lm.count_tokens(self._format.step(step).text) for step in trajectory.steps)
-        return self._opening_tokens + steps
+        kept = {step.index: step for step in self.trajectory.steps}
+        dropped = sorted(before.keys() - kept.keys())
+        trimmed = [index for index, step in kept.items() if index in before and step is not before[index]]
+        self._emit(ContextTruncated(tuple(dropped), len(self._session.token_ids), tuple(trimmed)))
 
     def _rebuild(self) -> None:
         """Write the opening and the kept steps into a fresh session."""
@@ -281,12 +287,3 @@ class AgentRun:
         self._append(think_closed(self._opening) if self.trajectory.steps else self._opening)
         for step in self.trajectory.steps:
             self._append(self._format.step(step))
-
-
-def _shortened(before: int, after: int) -> int:
-    if after >= before:
-        raise PromptTooLongError(
-            f"The context is full, and truncate_trajectory left {after:,} tokens of {before:,}. It must return a "
-            "shorter trajectory, or raise PromptTooLongError."
-        )
-    return after

@@ -35,6 +35,15 @@ class CallDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class CallWithdrawn:
+    """A call repeats an earlier one, so it was taken back, and another tool is decided on."""
+
+    step_index: int
+    tool_name: str
+    tool_args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class CallStarted:
     """A call is decided and about to run."""
 
@@ -59,12 +68,14 @@ class ObservationReady:
 
 @dataclass(frozen=True, slots=True)
 class ContextTruncated:
-    """The context was full: steps were dropped and the session was rebuilt from the others."""
+    """The context was full: observations were cut, steps dropped, and the session was rebuilt from what is left."""
 
     dropped_steps: tuple[int, ...]
     """Indices of the steps that are gone."""
     rebuilt_tokens: int
     """Tokens that must be computed again."""
+    trimmed_steps: tuple[int, ...] = ()
+    """Indices of the steps whose observations were cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +97,7 @@ Event = (
     RunStarted
     | ThoughtDelta
     | CallDelta
+    | CallWithdrawn
     | CallStarted
     | ObservationReady
     | ContextTruncated

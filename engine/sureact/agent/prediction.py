@@ -11,9 +11,12 @@ from sureact.agent.trajectory import Trajectory
 if TYPE_CHECKING:
     from sureact.outputs import StepOutput
 
-TerminationReason = Literal["finish", "max_iters", "context", "max_tokens", "submit", "forced_submit"]
+TerminationReason = Literal[
+    "finish", "max_iters", "context", "max_tokens", "token_budget", "time_budget", "submit", "forced_submit"
+]
 """`finish`: the model called it; `max_iters`: out of steps; `context`: no room for another step; `max_tokens`: a call
-did not end within its token budget. Of `ReActV2`: `submit`, the model called it; `forced_submit`, it had to."""
+did not end within its token budget; `token_budget` and `time_budget`: `TokenLimits.run` or `max_seconds` is used up. Of
+`ReActV2`: `submit`, the model called it; `forced_submit`, it had to."""
 
 
 @dataclass(slots=True)

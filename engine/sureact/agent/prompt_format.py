@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from sureact.agent.signature import Signature
     from sureact.agent.tool import Tool
     from sureact.agent.trajectory import Step
-    from sureact.constraints.call_grammar import ToolCallBranch
-    from sureact.constraints.constraint import Constraint
+    from sureact.constraints.call_grammar import ToolCallBranch, ToolCallConstraint
     from sureact.sampling_params import SamplingParams
 
 THINK_OPEN = "<think>"
@@ -40,7 +39,7 @@ class PromptFormat(ABC):
     before_arguments: ClassVar[str]
     """Text between the tool's name and its arguments; no name holds it."""
 
-    call_constraint: Constraint
+    call_constraint: ToolCallConstraint
     """Decides tool name and arguments together; parses to `(name, args)`."""
 
     thought_start: PromptText
@@ -99,7 +98,8 @@ class PromptFormat(ABC):
 
     def step(self, step: Step) -> PromptText:
         """Return a finished step, with its start, as it stands in a context."""
-        call = self.call(step.tool_name, args_json(step.tool_args))
+        # No tool was named where no call could be decoded.
+        call = self.call(step.tool_name, args_json(step.tool_args)) if step.tool_name else plain_text("")
         return self.thought(step.thought) + call + self.observation_of(step)
 
     def thought(self, text: str) -> PromptText:

@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from sureact.agent.agent_run import AgentRun, Call, Thought, TokenLimits
+from sureact.agent.agent_run import AgentRun
 from sureact.agent.approval import Approve
+from sureact.agent.call_rules import AllowedTools, CallRules, OnRepeat
 from sureact.agent.callback import Callback
 from sureact.agent.default_model import default_model
-from sureact.agent.events import (
-    AnswerReady,
-    CallStarted,
-    ContextTruncated,
-    Event,
-    ObservationReady,
-    OnEvent,
-    RunStarted,
-)
+from sureact.agent.events import AnswerReady, ContextTruncated, Event, OnEvent, RunStarted
 from sureact.agent.extraction import OutputExtraction
 from sureact.agent.formats.registry import default_format, format_named
 from sureact.agent.module import Module, check_lm
-from sureact.agent.observation import cut_to_tokens, error_text, repeat_text
 from sureact.agent.predict import ChainOfThought, Predict, require_names
-from sureact.agent.prediction import Prediction, TerminationReason
+from sureact.agent.prediction import Prediction
 from sureact.agent.react_predictors import (
     PreparedPrompt,
     StepPredict,
@@ -34,21 +26,20 @@ from sureact.agent.react_predictors import (
     step_signature,
 )
 from sureact.agent.redaction import Pattern, checked_patterns
-from sureact.agent.resume import OnUnfinished, ResumePoint, call_key, resume_point
+from sureact.agent.resume import OnUnfinished, ResumePoint, resume_point
 from sureact.agent.run_trace import RunTrace
 from sureact.agent.signature import Signature
+from sureact.agent.step_loop import StepLoop
 from sureact.agent.telemetry import spans_maker
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.tool import FINISH, Tool, ToolLike, tools_by_name
-from sureact.agent.tool_call import ToolResult
 from sureact.agent.tool_run import ToolRun, check_run_options
-from sureact.agent.trajectory import Step, Trajectory
-from sureact.errors import ConfigError, ContextWindowExceededError, PromptTooLongError
+from sureact.agent.trajectory import Trajectory
+from sureact.errors import ConfigError, ContextWindowExceededError
 
 if TYPE_CHECKING:
     from sureact.agent.language_model import LanguageModel
     from sureact.agent.prompt_format import PromptFormat
-
-OnRepeat = Literal["remind", "run"]
 
 
 class ReAct(Module):
@@ -62,7 +53,7 @@ class ReAct(Module):
     """
 
     _shared: ClassVar[frozenset[str]] = frozenset(
-        {"on_event", "approve", "trace", "redact", "limits", "_new_spans", "_prepared"}
+        {"on_event", "approve", "trace", "redact", "limits", "_rules", "_new_spans", "_prepared"}
     )
 
     def __init__(
@@ -73,7 +64,9 @@ class ReAct(Module):
         lm: LanguageModel | None = None,
         max_iters: int = 20,
         prompt_format: str | None = None,
-        on_repeat: OnRepeat = "remind",
+        on_repeat: OnRepeat = "mask",
+        require_tools: Iterable[str] = (),
+        allowed_tools: AllowedTools | None = None,
         limits: TokenLimits | None = None,
         on_event: OnEvent | None = None,
         trace: str | Path | None = None,
@@ -92,9 +85,15 @@ class ReAct(Module):
             lm: the model, such as an `Engine`; None for the default model, see `default_model`.
             max_iters: most steps, at least 1; then the outputs are given from what is known.
             prompt_format: `"fields"`, `"qwen_tool_call"`, `"qwen_react"`, or None for the model's default.
-            on_repeat: what a call with the tool and arguments of an earlier one does: `"remind"` shows the earlier
-                observation again and says so, `"run"` runs the tool. Tools with `repeatable` always run.
-            limits: most tokens per part of a run.
+            on_repeat: what becomes of a call with the tool and arguments of an earlier one. `"mask"` takes it back, and
+                the model decides on another tool, or on `finish`; tools whose every call was made, such as those
+                without arguments, cannot be named at all. `"remind"` shows the earlier observation again and says so,
+                as `"mask"` does where no other tool is left. `"run"` runs the tool, and so do all for tools with
+                `repeatable`.
+            require_tools: names of tools of each of which a call must have succeeded before `finish` can be called.
+            allowed_tools: the tools of each step by name: a function of the step's index and the trajectory, or a
+                mapping from the index, in which a step that is missing has all. `finish` is always among them.
+            limits: most tokens per part of a run, and of the whole run; its seconds.
             on_event: called with each event, on the thread that called the agent.
             trace: file that each run is appended to, part by part.
             approve: decides on each call before it runs, `finish` excepted; see `sureact.agent.approval`.
@@ -111,8 +110,6 @@ class ReAct(Module):
             ModelNotFoundError: the default model is not on this disk; the message names the command that gets it.
         """
         super().__init__(callbacks)
-        if on_repeat not in get_args(OnRepeat):
-            raise ConfigError(f"on_repeat is {on_repeat!r}; it must be one of {get_args(OnRepeat)}.")
         check_run_options(approve, dry_run)
         self.redact = checked_patterns(redact)
         self._new_spans = spans_maker(otel)
@@ -120,7 +117,9 @@ class ReAct(Module):
         self.tools = tools_by_name(tools)
         self.tools[FINISH] = _finish_tool(self.signature)
         self.max_iters = _checked_max_iters(max_iters)
-        self.on_repeat: OnRepeat = on_repeat
+        self._rules = CallRules(
+            self.tools, on_repeat=on_repeat, require_tools=require_tools, allowed_tools=allowed_tools
+        )
         self.limits = limits or TokenLimits()
         self.on_event = on_event
         self.trace = trace
@@ -135,6 +134,16 @@ class ReAct(Module):
         self.react: Predict = StepPredict(step_signature(self.signature, self.tools), lm=lm)
         self.extract = ChainOfThought(output_signature(self.signature), lm=lm, max_tokens=self.limits.outputs)
         self._prepare()
+
+    @property
+    def on_repeat(self) -> OnRepeat:
+        """What becomes of repeated calls."""
+        return self._rules.on_repeat
+
+    @property
+    def rules(self) -> CallRules:
+        """Which calls may be decided on."""
+        return self._rules
 
     @property
     def lm(self) -> LanguageModel:
@@ -247,23 +256,27 @@ class ReAct(Module):
         tool_run = ToolRun(self.tools, approve=self.approve, dry_run=self.dry_run)
         path = resumed.path if resumed else self.trace
         with RunTrace(path, redact=self.redact, spans=self._new_spans(), resumed=resumed) as trace, tool_run:
+            tell = partial(self._tell, trace)
             trace.begin(self, values, max_iters)
-            run = AgentRun(self.lm, self.prompt_format, values, self.limits, lambda event: self._tell(event, trace))
+            run = AgentRun(self.lm, self.prompt_format, values, self.limits, tell)
             try:
                 if resumed:
                     run.restore(resumed)
                 trace.attach(run)
-                self._tell(RunStarted(values, tuple(self.tools), max_iters), trace)
-                reason = self._take_steps(run, max_iters, trace, tool_run, resumed)
+                tell(RunStarted(values, tuple(self.tools), max_iters))
+                loop = StepLoop(run, self._rules, tool_run, trace, tell, resumed)
+                reason = loop.take_steps(max_iters, self.truncate_trajectory)
                 outputs = run.extract(self._extraction, self.truncate_trajectory)
             finally:
                 run.close()
             trace.outputs(outputs, reason)
-            self._tell(AnswerReady(outputs, reason), trace)
+            tell(AnswerReady(outputs, reason))
         return Prediction(outputs, usage=run.usage, trajectory=run.trajectory, termination_reason=reason)
 
     def truncate_trajectory(self, trajectory: Trajectory) -> Trajectory:
-        """Drop the oldest step, because the context is full. Override to drop or shorten something else.
+        """Drop the oldest step, because the context is full, even with the longest old observations cut.
+
+        Override to drop or shorten something else.
 
         Returns:
             The trajectory to go on with.
@@ -279,89 +292,11 @@ class ReAct(Module):
         trajectory.drop_oldest()
         return trajectory
 
-    def _take_steps(
-        self, run: AgentRun, max_iters: int, trace: RunTrace, tool_run: ToolRun, resumed: ResumePoint | None
-    ) -> TerminationReason:
-        earlier: dict[str, Step] = dict(resumed.earlier) if resumed else {}
-        if resumed and resumed.is_finished:
-            return "finish"
-        for index in range(resumed.next_index if resumed else 0, max_iters):
-            try:
-                run.make_room_for_step(self.truncate_trajectory)
-            except PromptTooLongError:
-                if not run.trajectory.steps:
-                    raise
-                return "context"
-            run.begin_step()
-            thought = run.think(index)
-            trace.thought(index, thought)
-            call = run.decide_call(index)
-            trace.call(index, call)
-            if call is None:
-                run.drop_open_step()
-                return "max_tokens"
-            in_place = resumed.observation_in_place(index) if resumed else None
-            step = self._execute(index, thought, call, earlier, run, trace, tool_run, in_place)
-            run.observe(step)
-            trace.observation(step)
-            self._tell(ObservationReady(index, step.observation, step.is_error, step.is_repeat), trace)
-            if call.tool_name == FINISH:
-                return "finish"
-        return "max_iters"
-
-    def _execute(
-        self,
-        index: int,
-        thought: Thought,
-        call: Call,
-        earlier: dict[str, Step],
-        run: AgentRun,
-        trace: RunTrace,
-        tool_run: ToolRun,
-        in_place: str | None,
-    ) -> Step:
-        """Run the call, unless it is refused, was run before or has an observation in its place; return the step."""
-        tool = self.tools[call.tool_name]
-        key = call_key(call.tool_name, call.tool_args)
-        repeated = None if call.refusal or self.on_repeat == "run" or tool.repeatable else earlier.get(key)
-        if call.refusal is None and in_place is None:
-            trace.call_started(index, call)
-            self._tell(CallStarted(index, call.tool_name, call.tool_args), trace)
-        result = _result(tool_run, call, repeated) if in_place is None else ToolResult(in_place, False, 0.0)
-        usages = (thought.output.usage, call.output.usage)
-        timings = (thought.output.timings, call.output.timings)
-        step = Step(
-            index=index,
-            thought=thought.text,
-            thinking=thought.thinking,
-            tool_name=call.tool_name,
-            tool_args=call.tool_args,
-            observation=cut_to_tokens(result.observation, run.observation_limit, self.lm.count_tokens),
-            is_error=result.is_error,
-            is_repeat=repeated is not None,
-            prompt_tokens=sum(usage.prompt_tokens for usage in usages),
-            cached_tokens=sum(usage.cached_tokens for usage in usages),
-            completion_tokens=sum(usage.completion_tokens for usage in usages),
-            model_s=sum(timing.prefill_s + timing.decode_s for timing in timings),
-            tool_s=result.seconds,
-        )
-        if call.refusal is None:
-            earlier.setdefault(key, step)
-        return step
-
-    def _tell(self, event: Event, trace: RunTrace) -> None:
+    def _tell(self, trace: RunTrace, event: Event) -> None:
         if isinstance(event, ContextTruncated):
-            trace.truncated(event.dropped_steps)
+            trace.truncated(event.dropped_steps, event.trimmed_steps)
         if self.on_event:
             self.on_event(event)
-
-
-def _result(tool_run: ToolRun, call: Call, repeated: Step | None) -> ToolResult:
-    if call.refusal is not None:
-        return ToolResult(error_text(call.tool_name, call.refusal), True, 0.0)
-    if repeated is not None:
-        return ToolResult(repeat_text(repeated), repeated.is_error, 0.0)
-    return tool_run.run(call.tool_name, call.tool_args)
 
 
 def _finish_tool(signature: Signature) -> Tool:

@@ -32,6 +32,8 @@ class RecordedStep:
     index: int
     thought: RecordedPart | None = None
     call: RecordedPart | None = None
+    approval: Mapping[str, Any] | None = None
+    """What was decided on the call, where somebody was asked."""
     started: Mapping[str, Any] | None = None
     """The record before its tool ran."""
     finished: Step | None = None
@@ -41,9 +43,14 @@ class RecordedStep:
     @property
     def context_ids(self) -> list[int] | None:
         """What the whole step added to the context; None where the trace does not tell."""
-        if self.thought is None or self.call is None:
+        if self.thought is None:
             return None
-        parts = (self.thought.ids, self.call.ids, self.ids)
+        if self.call is None:
+            # A step in which no call could be decoded has none in the context either.
+            is_without = self.finished is not None and not self.finished.tool_name
+            parts = (self.thought.ids, self.ids) if is_without else (None,)
+        else:
+            parts = (self.thought.ids, self.call.ids, self.ids)
         return [id_ for part in parts for id_ in part or ()] if None not in parts else None
 
 
@@ -96,6 +103,8 @@ class RecordedRun:
                 self.steps[record["step"]] = RecordedStep(record["step"], thought=_part(record))
             case "call":
                 self._step(record).call = _part(record)
+            case "approval":
+                self._step(record).approval = record
             case "call_started":
                 self._step(record).started = record
             case "observation":

@@ -17,6 +17,7 @@ Pattern = str | re.Pattern[str]
 _MACHINE_FIELDS = {
     *("type", "run_id", "time_s", "version", "sureact_version", "digest", "constraint", "usage", "timings"),
     *("finish_reason", "termination_reason", "prompt_format", "on_repeat", "limits", "name", "tool_name"),
+    *("names", "require_tools", "decision", "outcome", "demos_digest"),
 }
 _TEXTS_BY_NAME = {"inputs", "tool_args", "outputs"}
 _ID_FIELDS = {"token_ids", "tokens", "forced", "context_ids"}

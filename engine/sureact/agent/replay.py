@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sureact.agent.agent_run import AgentRun, TokenLimits
+from sureact.agent.agent_run import AgentRun
+from sureact.agent.call_rules import CallChoice, call_key
 from sureact.agent.recorded_run import RecordedRun, RecordedStep, run_of
+from sureact.agent.resume import earlier_calls
 from sureact.agent.run_trace import token_texts
+from sureact.agent.token_limits import TokenLimits
 from sureact.errors import ConfigError, OutputTruncatedError, TraceError
 
 if TYPE_CHECKING:
@@ -101,8 +104,12 @@ def recorded_agent(run: RecordedRun, lm: LanguageModel) -> ReAct:
     recorded = run.header["signature"]
     signature = Signature(signature_text(recorded), recorded["instructions"])
     tools = [_tool_of(tool) for tool in run.header["tools"] if tool["name"] != FINISH]
-    options = {name: run.header[name] for name in ("max_iters", "on_repeat", "prompt_format")}
-    return ReAct(signature, tools, lm=lm, limits=TokenLimits(**run.header["limits"]), **options)
+    names = ("max_iters", "on_repeat", "prompt_format", "require_tools")
+    options = {name: run.header[name] for name in names if name in run.header}
+    agent = ReAct(signature, tools, lm=lm, limits=TokenLimits.recorded(run.header), **options)
+    demos = run.header.get("demos", {})
+    agent.react.demos, agent.extract.predict.demos = demos.get("react", []), demos.get("extract", [])
+    return agent
 
 
 def signature_text(recorded: dict[str, Any]) -> str:
@@ -127,7 +134,7 @@ class _Replay:
         self._agent = agent
         self._recorded = run
         self._report = report
-        limits = TokenLimits(**run.header["limits"])
+        limits = TokenLimits.recorded(run.header)
         inputs = agent.signature.check_inputs(run.header["inputs"])
         self._run = AgentRun(agent.lm, agent.prompt_format, inputs, limits, lambda event: None)
         self._start = 0
@@ -162,17 +169,36 @@ class _Replay:
             return
         run.think(step.index)
         self._compare(f"the thought of {name}", step.thought.ids or ())
-        if step.call is None:
+        if step.call is None and step.finished is None:
+            if self._recorded.outputs is not None:  # the time was over, so the step was dropped
+                run.drop_open_step()
+                self._start = len(run.token_ids)
             return
-        call = run.decide_call(step.index)
-        self._compare_masks(f"the call of {name}", step.call.record["generation"])
-        self._compare(f"the call of {name}", step.call.ids or ())
+        call = run.decide_call(step.index, self._choice(step))
+        if step.call is not None and run.generations:
+            self._compare_masks(f"the call of {name}", step.call.record["generation"])
+        self._compare(f"the call of {name}", step.call.ids or () if step.call else ())
         if call is None:
             run.drop_open_step()
             self._start = len(run.token_ids)
         if step.finished is not None:
             run.observe(step.finished)
             self._compare(f"the observation of {name}", step.ids or ())
+
+    def _choice(self, step: RecordedStep) -> CallChoice:
+        """Return what could be called, as the trace tells it: rules that are functions need not be there.
+
+        A call that was made before is taken back as it was then, unless it is the one that stood in the end.
+        """
+        record = step.call.record if step.call else {}
+        names = tuple(record.get("names") or self._agent.tools)
+        if self._recorded.header.get("on_repeat") != "mask":
+            return CallChoice(names)
+        earlier = earlier_calls(self._recorded, step.index)
+        stood = call_key(record["tool_name"], record["tool_args"]) if record.get("tool_name") else None
+        return CallChoice(
+            names, lambda name, args: call_key(name, args) != stood and earlier.find(name, args) is not None
+        )
 
     def _compare(self, part: str, recorded: Sequence[int]) -> None:
         replayed = list(self._run.token_ids[self._start :])

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sureact.agent.call_rules import EarlierCalls
 from sureact.agent.prediction import Prediction, RunUsage
 from sureact.agent.prompt_format import args_json
 from sureact.agent.recorded_run import RecordedPart, RecordedRun, RecordedStep, run_of, step_of
 from sureact.agent.redaction import MARK
 from sureact.agent.tool import FINISH
-from sureact.agent.trace_header import changed_tools, fingerprint_of, signature_record
+from sureact.agent.trace_header import changed_tools, demos_digest, fingerprint_of, signature_record
 from sureact.agent.trajectory import Step, Trajectory
 from sureact.errors import ConfigError, ToolExecutionError, TraceError
 from sureact.outputs import StepOutput, TokenUsage
@@ -83,8 +84,8 @@ class ResumePoint:
     """Parts of the context, after the opening if that is needed."""
     steps: list[Step] = field(default_factory=list[Step])
     """Steps in the context."""
-    earlier: dict[str, Step] = field(default_factory=dict[str, Step])
-    """The first step of each call, by `call_key`."""
+    earlier: EarlierCalls = field(default_factory=EarlierCalls)
+    """The calls that were made."""
     next_index: int = 0
     is_finished: bool = False
     """Whether `finish` was called, so that only the outputs are missing."""
@@ -94,6 +95,11 @@ class ResumePoint:
     """What becomes of the call that had started: `run`, or its observation; None if there is none."""
     generations: list[StepOutput] = field(default_factory=list[StepOutput])
     tool_s: float = 0.0
+
+    @property
+    def has_open_step(self) -> bool:
+        """Whether something of the next step is taken over."""
+        return self.open_thought is not None
 
     def take_thought(self, step_index: int) -> OpenThought | None:
         """Return the thought of the open step, once."""
@@ -139,18 +145,13 @@ def resume_point(
         next_index=run.next_index,
     )
     _fill_context(point, run, agent.prompt_format, keeps_ids=not changes)
-    point.earlier = dict(_earlier(run))
+    point.earlier = earlier_calls(run)
     point.is_finished = any(step.finished and step.finished.tool_name == FINISH for step in run.finished_steps)
     _open_step(point, run, agent, on_unfinished)
     parts = (part for step in run.steps.values() for part in (step.thought, step.call) if part is not None)
     point.generations = [output for part in parts for output in (*part.earlier, part.output) if output is not None]
     point.tool_s = sum(step.finished.tool_s for step in run.finished_steps if step.finished)
     return point
-
-
-def call_key(tool_name: str, tool_args: Mapping[str, Any]) -> str:
-    """Return what two calls share if they are the same."""
-    return json.dumps([tool_name, tool_args], sort_keys=True)
 
 
 def _check_agent(agent: ReAct, run: RecordedRun, allow_changed_tools: bool) -> dict[str, str]:
@@ -165,6 +166,11 @@ def _check_agent(agent: ReAct, run: RecordedRun, allow_changed_tools: bool) -> d
         current_signature = signature_record(agent.signature)
         for part in ("input_types", "output_types"):
             _check_same(part.replace("_", " "), header["signature"][part], current_signature[part], "signature")
+    if header.get("demos_digest", current := demos_digest(agent)) != current:
+        raise ConfigError(
+            f"The demos of the agent's predictors are not those that the run {run.run_id} was begun with, and its "
+            "prompt holds them. Set them as they were."
+        )
     changes = changed_tools(header, agent.tools)
     if changes and not allow_changed_tools:
         listed = "; ".join(f"{name!r} {change}" for name, change in changes.items())
@@ -226,15 +232,14 @@ def _kept(run: RecordedRun) -> list[Step]:
     return [step for step in steps if step is not None and step.index not in dropped]
 
 
-def _earlier(run: RecordedRun) -> Iterator[tuple[str, Step]]:
-    """Yield the calls that were run, each with the first step that made it."""
-    seen: set[str] = set()
+def earlier_calls(run: RecordedRun, before_index: int | None = None) -> EarlierCalls:
+    """Return the calls that were made, up to a step."""
+    earlier = EarlierCalls()
     for step in run.finished_steps:
-        if step.finished is not None and step.started is not None:
-            key = call_key(step.finished.tool_name, step.finished.tool_args)
-            if key not in seen:
-                seen.add(key)
-                yield key, step.finished
+        is_before = before_index is None or step.index < before_index
+        if is_before and step.finished is not None and (step.started is not None or step.finished.outcome == "denied"):
+            earlier.add(step.finished)
+    return earlier
 
 
 def _open_step(point: ResumePoint, run: RecordedRun, agent: ReAct, on_unfinished: OnUnfinished | None) -> None:
@@ -289,8 +294,7 @@ def _verdict(
         raise ConfigError(
             f"The run was interrupted during a call of {name!r}, and the agent has no such tool any more."
         )
-    is_repeat = agent.on_repeat == "remind" and not tool.repeatable and call_key(name, args) in point.earlier
-    if name == FINISH or is_repeat:
+    if name == FINISH or agent.rules.repeated(name, args, point.earlier):
         return "run"  # it has no effect
     if tool.idempotent:
         return _checked_run(tool, args)

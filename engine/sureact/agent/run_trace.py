@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sureact import __version__
+from sureact.agent.approval import Allow, Deny, Edit, Verdict
 from sureact.agent.redaction import Pattern, Redactor
 from sureact.agent.trace import TraceWriter
 from sureact.agent.trace_header import header_of
@@ -58,7 +59,6 @@ class RunTrace:
         self._run: AgentRun | None = None
         self._vocabulary: Vocabulary | None = None
         self._num_written = 0
-        self._step_start = 0
         self._writer = None if path is None else TraceWriter(path, redactor.clean) if redactor else TraceWriter(path)
 
     def __enter__(self) -> RunTrace:
@@ -107,18 +107,33 @@ class RunTrace:
 
     def thought(self, step_index: int, thought: Thought) -> None:
         """Record a thought."""
-        self._step_start = self._num_written
         self._tell_generation("think")
         self._write_generated("thought", step=step_index, text=thought.text, thinking=thought.thinking)
 
-    def call(self, step_index: int, call: Call | None) -> None:
-        """Record what was decided; None when it did not end within its tokens."""
+    def call(self, step_index: int, call: Call | None, names: Sequence[str] | None = None) -> None:
+        """Record what was decided, of the tools of these names, or of all; no call where its tokens ran out."""
         self._tell_generation("decide_call")
         refusal = str(call.refusal) if call and call.refusal else None
         name, args = (call.tool_name, call.tool_args) if call else (None, None)
-        self._write_generated("call", step=step_index, tool_name=name, tool_args=args, refusal=refusal)
-        if call is None:
-            self._num_written = self._step_start
+        values = {"tool_name": name, "tool_args": args, "refusal": refusal, "names": names}
+        self._write_generated("call", step=step_index, **values)
+
+    def step_dropped(self) -> None:
+        """Note that the open step was cut off the context."""
+        if self._run is not None:
+            self._num_written = len(self._run.token_ids)
+
+    def approval(self, step_index: int, call: Call, verdict: Verdict) -> None:
+        """Record what was decided on a call, before its tool runs."""
+        decision = {Allow: "allow", Deny: "deny", Edit: "edit"}[type(verdict)]
+        self._write(
+            "approval",
+            step=step_index,
+            tool_name=call.tool_name,
+            decision=decision,
+            reason=verdict.reason if isinstance(verdict, Deny) else None,
+            tool_args=dict(verdict.args) if isinstance(verdict, Edit) else call.tool_args,
+        )
 
     def call_started(self, step_index: int, call: Call) -> None:
         """Record a call, before its tool runs."""
@@ -132,11 +147,11 @@ class RunTrace:
             self._spans.tool_ended(is_error=step.is_error)
         self._write_part("observation", step=step.index, finished=asdict(step))
 
-    def truncated(self, dropped_steps: tuple[int, ...]) -> None:
-        """Record that steps left the context, which was written anew."""
+    def truncated(self, dropped_steps: tuple[int, ...], trimmed_steps: tuple[int, ...]) -> None:
+        """Record that steps left the context, or were shortened, and that it was written anew."""
         self._num_written = 0
         steps = [asdict(step) for step in self._run.trajectory.steps] if self._run else []
-        self._write_part("truncated", dropped_steps=dropped_steps, steps=steps)
+        self._write_part("truncated", dropped_steps=dropped_steps, trimmed_steps=trimmed_steps, steps=steps)
 
     def outputs(self, outputs: Mapping[str, Any], termination_reason: str) -> None:
         """Record the end of the run."""

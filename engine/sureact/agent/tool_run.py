@@ -6,12 +6,12 @@ import contextvars
 import json
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sureact.agent.approval import Approve, Deny, Edit, ask
+from sureact.agent.approval import Approve, Deny, Edit, Verdict, ask
 from sureact.agent.callback import observed
 from sureact.agent.tool import FINISH, Tool
 from sureact.agent.tool_call import ToolResult, run_tool
@@ -39,6 +39,7 @@ class _Decided(NamedTuple):
     args: Mapping[str, Any]
     is_edited: bool = False
     result: ToolResult | None = None
+    verdict: Verdict | None = None
 
 
 class ToolRun:
@@ -81,15 +82,25 @@ class ToolRun:
     ) -> None:
         self._instances.close()
 
-    def run(self, tool_name: str, args: Mapping[str, Any]) -> ToolResult:
+    def run(
+        self, tool_name: str, args: Mapping[str, Any], on_decided: Callable[[Verdict | None], None] | None = None
+    ) -> ToolResult:
         """Run a call, if it is approved.
+
+        Args:
+            tool_name: the tool.
+            args: parsed JSON.
+            on_decided: called before the tool runs, with the decision on the call; None where nobody was asked.
 
         Raises:
             InternalError: the arguments violate the schema of the tool.
             ToolExecutionError: edited arguments do.
             RequestAbortedError: the call was cancelled.
         """
-        return self._execute(self._decide(ToolCall(tool_name, args)))
+        decided = self._decide(ToolCall(tool_name, args))
+        if on_decided is not None:
+            on_decided(decided.verdict)
+        return self._execute(decided)
 
     def run_tools(self, calls: Iterable[ToolCall]) -> list[ToolResult]:
         """Run calls side by side, each on a thread, and return the results in the order of the calls.
@@ -114,10 +125,12 @@ class ToolRun:
             return decided
         if self._approve is not None:
             verdict = ask(self._approve, tool, call.args, self._cancellation)
+            decided = decided._replace(verdict=verdict)
             if isinstance(verdict, Deny):
                 return decided._replace(result=_denied(tool, verdict))
             if isinstance(verdict, Edit):
-                decided = _Decided(tool, verdict.args, is_edited=dict(verdict.args) != dict(call.args))
+                is_edited = dict(verdict.args) != dict(call.args)
+                decided = decided._replace(args=verdict.args, is_edited=is_edited)
         if self._dry_run:
             return decided._replace(result=_not_run(tool))
         return decided

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic_core import to_jsonable_python
+
 from sureact.agent.tool_notation import function_notation
 from sureact.agent.type_notation import type_notation
 
@@ -32,7 +34,23 @@ def header_of(agent: ReAct, inputs: Mapping[str, Any], max_iters: int) -> dict[s
         "limits": asdict(agent.limits),
         "max_iters": max_iters,
         "on_repeat": agent.on_repeat,
+        "require_tools": sorted(agent.rules.require_tools),
+        "demos": demos_record(agent),
+        "demos_digest": demos_digest(agent),
     }
+
+
+def demos_record(agent: ReAct) -> dict[str, list[Any]]:
+    """Return the demos of the predictors, which stand in the prompt, as JSON values."""
+    return {
+        name: [to_jsonable_python(dict(demo), fallback=repr) for demo in predictor.demos]
+        for name, predictor in (("react", agent.react), ("extract", agent.extract.predict))
+    }
+
+
+def demos_digest(agent: ReAct) -> str:
+    """Return a SHA-256 of the demos."""
+    return hashlib.sha256(json.dumps(demos_record(agent), sort_keys=True).encode()).hexdigest()
 
 
 def tool_record(tool: Tool) -> dict[str, Any]:

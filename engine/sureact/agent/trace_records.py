@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-TRACE_VERSION = 2
+TRACE_VERSION = 3
 
 
 class RecordStart(TypedDict):
@@ -82,10 +82,16 @@ class HeaderRecord(RecordStart):
     """`instructions`, and the types by name: `input_types`, `output_types`."""
     inputs: dict[str, Any]
     tools: list[ToolRecord]
-    limits: NotRequired[dict[str, int]]
-    """Most tokens per part, as in `TokenLimits`."""
+    limits: NotRequired[dict[str, float | None]]
+    """As in `TokenLimits`."""
     max_iters: NotRequired[int]
     on_repeat: NotRequired[str]
+    require_tools: NotRequired[list[str]]
+    """From version 3 on."""
+    demos: NotRequired[dict[str, list[dict[str, Any]]]]
+    """Demos of the predictors `react` and `extract.predict`; from version 3 on."""
+    demos_digest: NotRequired[str]
+    """SHA-256 over them."""
 
 
 class PromptRecord(RecordStart):
@@ -121,12 +127,29 @@ class CallRecord(RecordStart):
     tool_args: dict[str, Any] | None
     refusal: str | None
     """Why the call cannot run, although the grammar let it through."""
+    names: NotRequired[list[str]]
+    """The tools that could be named; from version 3 on."""
     context_ids: list[int] | None
+    earlier_generations: NotRequired[list[GenerationRecord]]
+    """Calls that were taken back, because they repeat earlier ones."""
     generation: GenerationRecord
 
 
+class ApprovalRecord(RecordStart):
+    """What was decided on a call; only where somebody is asked. From version 3 on."""
+
+    type: Literal["approval"]
+    step: int
+    tool_name: str
+    decision: Literal["allow", "deny", "edit"]
+    reason: str | None
+    """Of a denial."""
+    tool_args: dict[str, Any]
+    """Arguments that the tool is to run with."""
+
+
 class CallStartedRecord(RecordStart):
-    """A tool is about to run."""
+    """A tool is about to run: nobody was asked, or the call was approved."""
 
     type: Literal["call_started"]
     step: int
@@ -149,6 +172,8 @@ class TruncatedRecord(RecordStart):
 
     type: Literal["truncated"]
     dropped_steps: list[int]
+    trimmed_steps: NotRequired[list[int]]
+    """Steps whose observations were cut; from version 3 on."""
     steps: NotRequired[list[dict[str, Any]]]
     """The steps that are left."""
     context_ids: NotRequired[list[int] | None]
@@ -192,6 +217,7 @@ Record = (
     | PromptRecord
     | ThoughtRecord
     | CallRecord
+    | ApprovalRecord
     | CallStartedRecord
     | ObservationRecord
     | TruncatedRecord

@@ -18,12 +18,16 @@ class Step:
     """Position in the run, from 0; kept when earlier steps are dropped."""
     thought: str
     tool_name: str
+    """Empty where no call could be decoded."""
     tool_args: dict[str, Any]
     """Arguments as parsed JSON, before conversion to the tool's types."""
     observation: str
     """What the model read, after cutting."""
     is_error: bool = False
     """Whether the tool raised or refused the arguments."""
+    outcome: str = "done"
+    """How the call went: `done`, `error`, `timeout`, `denied`, `dry_run`, or `refused` before it could run. That of the
+    earlier step for a repeat."""
     is_repeat: bool = False
     """Whether an earlier identical call was repeated to the model instead of running the tool."""
     prompt_tokens: int = 0

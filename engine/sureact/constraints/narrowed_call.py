@@ -39,13 +39,14 @@ def num_possible_arguments(schema: Mapping[str, Any]) -> int | None:
     """Return how many objects of arguments there can be, at most; None where there is no telling.
 
     Args:
-        schema: a JSON schema of type `object`, closed.
+        schema: a JSON schema of type `object`; one that declares properties is closed unless it says otherwise.
     """
-    if schema.keys() - _COUNTED_KEYWORDS or schema.get("additionalProperties") or "$ref" in json.dumps(schema):
+    is_open = "properties" not in schema or schema.get("additionalProperties", False) is not False
+    if is_open or schema.keys() - _COUNTED_KEYWORDS or "$ref" in json.dumps(schema):
         return None
     required = schema.get("required", ())
     counts: list[int] = []
-    for name, values in schema.get("properties", {}).items():
+    for name, values in schema["properties"].items():
         listed = finite_values(values, {})
         if listed is None:
             return None

@@ -26,7 +26,6 @@ from sureact.constraints.call_grammar import ToolCallConstraint
 from sureact.errors import (
     ConfigError,
     ConstraintError,
-    ConstraintStateError,
     OutputTruncatedError,
     PromptTooLongError,
     SignatureError,
@@ -35,7 +34,7 @@ from sureact.errors import (
 )
 
 ANSWER = '{"reasoning": "added", "answer": 3}'
-SMALL = TokenLimits(thought=100, call=100, observation=300, outputs=100)
+SMALL = TokenLimits(thought=100, call=100, observation=300, kept_observation=300, outputs=100)
 
 
 def add(a: int, b: int = 2) -> int:
@@ -107,8 +106,9 @@ def test_the_context_only_grows_and_is_prefilled_once():
     ],
 )
 def test_nothing_but_a_valid_call_can_be_decoded(call: str):
-    with pytest.raises(ConstraintStateError):
-        agent([" Hm.\n", call])(question="?")
+    refused = agent([" Hm.\n", call, *FINISH])(question="?").trajectory.steps[0]
+    assert refused.observation.startswith("Execution error in the call: ConstraintStateError: ")
+    assert (refused.tool_name, refused.tool_args, refused.outcome) == ("", {}, "refused")
 
 
 def test_an_error_is_an_observation_and_the_run_goes_on():
@@ -126,8 +126,7 @@ def test_without_steps_left_the_outputs_are_still_given():
 
 
 def test_max_iters_can_be_set_per_call():
-    prediction = agent([*step("add", a=1), ANSWER])(question="?", max_iters=1)
-    assert prediction.termination_reason == "max_iters"
+    assert agent([*step("add", a=1), ANSWER])(question="?", max_iters=1).termination_reason == "max_iters"
 
 
 class CountingTool:
@@ -319,7 +318,8 @@ def repeated(text: Annotated[str, Field(json_schema_extra={"pattern": r"(a)\1"})
         (lambda: agent([], tools=[add, add]), ToolDefinitionError),
         (lambda: agent([], tools=[Tool(add, name="finish")]), ToolDefinitionError),
         (lambda: agent([], max_iters=0), ConfigError),
-        (lambda: agent([], on_repeat="mask"), ConfigError),
+        (lambda: agent([], on_repeat="stop"), ConfigError),
+        (lambda: agent([], require_tools=["subtract"]), ConfigError),
         (lambda: agent([], prompt_format="xml"), ConfigError),
         (lambda: agent([], limits=TokenLimits(call=0)), ConfigError),
         (lambda: agent([])(question="?", max_iters=0), ConfigError),

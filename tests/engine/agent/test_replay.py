@@ -61,7 +61,7 @@ def test_the_same_model_gives_the_same_run_without_a_tool(path: Path) -> None:
     [
         (0, " I sum.\n", "the thought of step 1", ("add.", "sum.")),
         (1, 'Action: add\nArguments: {"a": 2}\n', "the call of step 1", ("1}", "2}")),
-        (3, 'Action: add\nArguments: {"a": 1}\n', "the call of step 2", ("finish", "add")),
+        (3, 'Action: add\nArguments: {"a": 2}\n', "the call of step 2", ("finish", "add")),
         (4, '{"reasoning": "", "answer": 4}', "outputs", ("3}", "4}")),
         (4, '{"reasoning": "", "answer": 31}', "outputs", ("}", "1}")),
     ],

@@ -54,7 +54,7 @@ def script_of(form: str) -> list[str]:
 
 def agent(script: Sequence[str | BaseException], form: str = "fields", **options: Any) -> ReAct:
     lm = ScriptedModel(script, context_len=options.pop("context_len", 100_000))
-    given: dict[str, Any] = {"tools": [add, fail], "lm": lm, "prompt_format": form, **options}
+    given: dict[str, Any] = {"tools": [add, fail], "lm": lm, "prompt_format": form, "on_repeat": "remind", **options}
     return ReAct("question -> answer: int", **given)
 
 
@@ -304,7 +304,17 @@ def test_version_1_is_resumed_too(tmp_path: Path) -> None:
         record = json.loads(line)
         if record["type"] in ("prompt", "call"):
             continue
-        for name in ("context_ids", "generation", "signature", "limits", "max_iters", "on_repeat", "context_len"):
+        later = (
+            "signature",
+            "limits",
+            "max_iters",
+            "on_repeat",
+            "context_len",
+            "require_tools",
+            "demos",
+            "demos_digest",
+        )
+        for name in ("context_ids", "generation", *later):
             record.pop(name, None)
         if record["type"] == "header":
             record["version"] = 1

@@ -40,7 +40,7 @@ def traced(path: Path, lm: ScriptedModel | None = None, **options: Any) -> list[
 
 def test_without_a_path_nothing_is_written() -> None:
     with RunTrace(None) as trace:
-        trace.truncated((0,))
+        trace.truncated((0,), ())
 
 
 def test_every_record_is_of_its_documented_type(tmp_path: Path) -> None:
@@ -68,7 +68,8 @@ def test_the_header_says_what_the_run_starts_from(tmp_path: Path) -> None:
     assert header["signature"]["input_types"] == {"question": "str"}
     assert header["signature"]["output_types"] == {"answer": "int"}
     assert (header["inputs"], header["max_iters"], header["on_repeat"]) == ({"question": "é?"}, 7, "run")
-    assert header["limits"] == {"thought": 200, "call": 512, "observation": 1024, "outputs": 1024}
+    limits = {"thought": 200, "call": 512, "observation": 1024, "outputs": 1024, "kept_observation": 128}
+    assert header["limits"] == {**limits, "run": None, "max_seconds": None}
     assert [tool["name"] for tool in header["tools"]] == ["add", "finish"]
 
 
