@@ -9,15 +9,18 @@ from typing import Any
 
 # Read when torch, triton and huggingface_hub are imported, so set before any test imports them.
 os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ.setdefault("OMP_NUM_THREADS", "2")
+# Of several processes (pytest-xdist) each takes one thread: more than there are cores wait for each other in every op.
+os.environ.setdefault("OMP_NUM_THREADS", "1" if "PYTEST_XDIST_WORKER" in os.environ else "2")
 if not Path("/proc/driver/nvidia").exists():
     os.environ["TRITON_INTERPRET"] = "1"
 
 import pytest
 from hypothesis import settings
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("sureact", deadline=None)
+# How long an example takes says more about the machine than about the code. What fails once fails everywhere and again;
+# `--hypothesis-profile random` looks for other examples.
+settings.register_profile("sureact", deadline=None, derandomize=True)
+settings.register_profile("random", deadline=None)
 settings.load_profile("sureact")
 
 MODEL_NAME = "qwen2.5-coder-0.5b-instruct"

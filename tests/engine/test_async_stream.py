@@ -37,13 +37,13 @@ async def blocks_when_idle(view: AsyncEngine) -> int:
 
 @contextmanager
 def lock_held_elsewhere(engine: Engine) -> Generator[None]:
-    """Let another thread hold the engine's lock, for a second at most."""
+    """Let another thread hold the engine's lock, for ten seconds at most."""
     is_held, may_end = threading.Event(), threading.Event()
 
     def hold() -> None:
         with engine.loop.lock:
             is_held.set()
-            may_end.wait(1)
+            may_end.wait(10)
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -93,7 +93,7 @@ def test_neither_cancelling_nor_forgetting_a_stream_waits_for_the_engine(view: A
             start = time.perf_counter()
             cancelled.cancel()
             del forgotten
-            assert time.perf_counter() - start < 0.5
+            assert time.perf_counter() - start < 5
         assert await blocks_when_idle(view) <= used
 
     asyncio.run(main())

@@ -62,6 +62,6 @@ def test_any_text_can_be_read(text: str):
 
 @pytest.mark.parametrize("piece", ["'/usr", "/usr", "'/", "\\\\", "C:/", "`/usr/a b"])
 def test_no_text_takes_long(piece: str):
-    start = time.perf_counter()
+    start = time.thread_time()
     without_host_paths(piece * 2000)
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2

@@ -201,7 +201,9 @@ def nested_nan(x: list[float] = [float("nan")]) -> None: ...  # noqa: B006
 
 
 @pytest.mark.parametrize(
-    "func", [max, int, unclosed, no_member, divides, opaque, one_argument, endless, nested_nan], ids=str
+    "func",
+    [max, int, unclosed, no_member, divides, opaque, one_argument, endless, nested_nan],
+    ids=lambda func: func.__name__,
 )
 def test_what_cannot_be_read_is_refused_by_the_tools_name(func: Any):
     with pytest.raises(ToolDefinitionError, match=f"Tool '{func.__name__}'"):

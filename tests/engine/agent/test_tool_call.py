@@ -137,7 +137,7 @@ def test_any_error_can_be_read(func: Callable[[], None], text: str):
         ("a\x00b\x1b[31m", "a\x00b\x1b[31m"),
         (object, "<class 'object'>"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_any_result_can_be_read(result: object, text: str):
     assert run_tool(Tool(lambda: result, "give", "Give.", {}), {}).observation == text

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-# Read when dspy is imported; its caches are off below, but it makes their folder.
-os.environ.setdefault("DSPY_CACHEDIR", str(Path(tempfile.gettempdir()) / "sureact-dspy-cache"))
+# Read when dspy is imported; its caches are off below, but it makes their folder, and opens a database in it.
+os.environ.setdefault(
+    "DSPY_CACHEDIR",
+    str(Path(tempfile.gettempdir()) / f"sureact-dspy-cache-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"),
+)
 
 import pytest
 

@@ -95,9 +95,9 @@ def test_other_kinds_of_tokenizers_are_refused_by_name(part: dict[str, object]) 
 @pytest.mark.model
 def test_the_qwen_vocabulary_is_whole(model_folder: Path) -> None:
     text = (model_folder / "tokenizer.json").read_text(encoding="utf-8")
-    start = time.perf_counter()
+    start = time.thread_time()
     vocabulary = read_vocabulary(text, num_logits=151_936)
-    assert time.perf_counter() - start < 5  # half a second on an idle machine
+    assert time.thread_time() - start < 5  # half a second on an idle machine
     assert vocabulary.unused_ids == frozenset(range(151_665, 151_936))
     assert vocabulary.control_ids == frozenset(range(151_643, 151_665))
     assert all(vocabulary.token_bytes[:151_643])

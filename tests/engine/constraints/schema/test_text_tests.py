@@ -167,9 +167,9 @@ def test_a_pattern_that_no_automaton_tests_has_an_error(pattern: str) -> None:
 
 
 def test_a_pattern_that_backtracking_chokes_on_takes_linear_time() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     assert not pattern_matches("^(a+)+$", "a" * 20_000 + "!")
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 @pytest.mark.parametrize(
