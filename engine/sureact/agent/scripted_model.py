@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sureact.errors import ConstraintStateError, PromptTooLongError, SessionError
-from sureact.outputs import FinishReason, StepOutput, StreamDelta, TokenUsage
+from sureact.outputs import FinishReason, StepLogprobs, StepOutput, StreamDelta, TokenLogprob, TokenUsage
 from sureact.tokens.chat_template import Message, PromptText, TextSpan
 from sureact.tokens.vocabulary import Vocabulary, read_vocabulary
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 CONTROL_TOKENS = ("<|im_end|>", "<|im_start|>", "<tool_call>", "</tool_call>", "<think>", "</think>")
 """Their ids follow the 256 bytes, in this order; the first ends a text."""
 
+_END_ID = 256
 _CONTROL_PATTERN = re.compile("|".join(map(re.escape, CONTROL_TOKENS)))
 
 
@@ -31,7 +32,7 @@ class ScriptedModel:
     """A `LanguageModel` that generates the given texts, one per generation.
 
     A text in the script ends its generation as an end-of-sequence token would, unless a stop or the token budget comes
-    first. An exception in the script is raised instead.
+    first. An exception in the script is raised instead. Where log-probabilities are asked for, it was certain of it all.
     """
 
     name = "scripted"
@@ -117,7 +118,12 @@ class ScriptedSession:
         self.token_ids += ids
         self.num_cached_tokens = len(self.token_ids)
         return StepOutput(
-            text=_visible(ids), token_ids=tuple(ids), finish_reason=finish_reason, stop_reason=stop_reason, usage=usage
+            text=_visible(ids),
+            token_ids=tuple(ids),
+            finish_reason=finish_reason,
+            stop_reason=stop_reason,
+            usage=usage,
+            logprobs=None if params.logprobs is None else tuple(map(_certain, ids or [_END_ID])),
         )
 
     def stream(self, params: SamplingParams, constraint: Constraint | None = None) -> Iterator[StreamDelta]:
@@ -197,6 +203,11 @@ def decode(ids: Sequence[int]) -> str:
     """Return the text of ids, control tokens spelled out."""
     parts = [bytes([token_id]) if token_id < 256 else CONTROL_TOKENS[token_id - 256].encode() for token_id in ids]
     return b"".join(parts).decode(errors="replace")
+
+
+def _certain(token_id: int) -> StepLogprobs:
+    picked = TokenLogprob(token_id, 0.0)
+    return StepLogprobs(picked, (picked,))
 
 
 def _visible(ids: Sequence[int]) -> str:

@@ -46,6 +46,8 @@ class CallDecoder(ABC):
 
     is_free: bool = False
     """Whether nothing constrains the text, so that a thought and a call are one generation."""
+    weighs_further_calls: bool = False
+    """Whether the odds of another call decide after a call, and not the next text."""
 
     @abstractmethod
     def decode(self, session: LanguageModelSession, tools: Mapping[str, Tool], *, is_bare: bool) -> DecodedCalls:
@@ -64,6 +66,8 @@ class CallDecoder(ABC):
 
 class OwnDecoder(CallDecoder):
     """Ours: name, arguments and tags under one grammar. Answers are the agent's own affair."""
+
+    weighs_further_calls = True
 
     @override
     def decode(self, session: LanguageModelSession, tools: Mapping[str, Tool], *, is_bare: bool) -> DecodedCalls:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from sureact.agent.further_call import BETWEEN_CALLS, FurtherCall
 from sureact.agent.prompt_format import plain_text
 from sureact.agent.tool_notation import function_notation
 from sureact.evaluation.scoring.call_decoder import BARE_CALLS, is_tag, opening_stops
@@ -34,7 +35,7 @@ class ChatTurn(NamedTuple):
 
 def turn_prompt(lm: LanguageModel, messages: Sequence[Message], tools: Mapping[str, Tool]) -> PromptText:
     """Return the model's own chat template of the messages and the tools."""
-    return lm.render_chat(messages, tools=[function_notation(tool) for tool in tools.values()])
+    return lm.render_chat(messages, tools=_notations(tools))
 
 
 def take_turn(
@@ -46,22 +47,38 @@ def take_turn(
         session.append(turn_prompt(lm, messages, tools))
         calls: list[ReadCall] = []
         num_tokens = 0
+        further = FurtherCall(lm, messages, _notations(tools)) if decoder.weighs_further_calls else None
         while len(calls) < MAX_CALLS:
-            output = session.generate(SamplingParams(max_tokens=MAX_TEXT_TOKENS, stop=opening_stops(session)))
-            num_tokens += output.usage.completion_tokens
-            if not is_tag(output):
+            is_bare = False
+            if further is None or not calls:
+                output = session.generate(SamplingParams(max_tokens=MAX_TEXT_TOKENS, stop=opening_stops(session)))
+                num_tokens += output.usage.completion_tokens
+                if not is_tag(output):
+                    break
+                is_bare = output.stop_reason in BARE_CALLS
+                if is_bare and not decoder.is_free:
+                    _drop_fence(session, output)
+            elif not _goes_on(further, session, calls):
                 break
-            is_bare = output.stop_reason in BARE_CALLS
-            if is_bare and not decoder.is_free:
-                _drop_fence(session, output)
             decoded = decoder.decode(session, tools, is_bare=is_bare)
-            calls += decoded.calls
             num_tokens += decoded.num_tokens
+            if further is not None and any(call in calls for call in decoded.calls):
+                break
+            calls += decoded.calls
             if decoded.is_over:
                 break
         return ChatTurn(calls, num_tokens)
     finally:
         session.close()
+
+
+def _goes_on(further: FurtherCall, session: LanguageModelSession, calls: Sequence[ReadCall]) -> bool:
+    session.append(plain_text(BETWEEN_CALLS))
+    return further.is_due(session, [(call.tool_name, call.args) for call in calls])
+
+
+def _notations(tools: Mapping[str, Tool]) -> list[dict[str, object]]:
+    return [function_notation(tool) for tool in tools.values()]
 
 
 def _drop_fence(session: LanguageModelSession, output: StepOutput) -> None:

@@ -42,22 +42,33 @@ def test_an_answer_without_a_call_is_none() -> None:
     assert model.sessions[0].text.endswith("I do not know.")
 
 
-def test_calls_follow_each_other_under_our_grammar() -> None:
-    calls, model = turn(OwnDecoder(), "Well.\n<tool_call>", OWN_CALL, "\n<tool_call>", OWN_CALL, "")
-    assert calls == [{"word": "a"}] * 2
-    assert model.sessions[0].text.endswith(f"Well.\n{OWN_CALL}\n{OWN_CALL}")
+def own_call(word: str) -> str:
+    return OWN_CALL.replace('"a"', f'"{word}"')
+
+
+def test_calls_follow_each_other_while_their_odds_rise() -> None:
+    # After each call: what the model would say, and what it would say if just these calls were asked for.
+    calls, model = turn(OwnDecoder(), "Well.\n<tool_call>", OWN_CALL, "{", "", own_call("b"), "", "")
+    assert calls == [{"word": "a"}, {"word": "b"}]
+    assert model.sessions[0].text.endswith(f"Well.\n{OWN_CALL}\n{own_call('b')}\n")
+    assert all(session.is_closed for session in model.sessions)
+
+
+def test_a_call_that_was_made_before_ends_the_turn() -> None:
+    calls, _ = turn(OwnDecoder(), "<tool_call>", OWN_CALL, "{", "", OWN_CALL)
+    assert calls == [{"word": "a"}]
 
 
 @pytest.mark.parametrize("began", ['{"name": "l', '```json\n{\n  "name": "l', '```\n{"name":'])
 def test_a_call_without_its_tag_gets_one_from_us(began: str) -> None:
-    calls, model = turn(OwnDecoder(), began, OWN_CALL, "")
+    calls, model = turn(OwnDecoder(), began, OWN_CALL, "", "")
     assert calls == [{"word": "a"}]
-    assert model.sessions[0].text.endswith(f"assistant\n{OWN_CALL}")
+    assert model.sessions[0].text.endswith(f"assistant\n{OWN_CALL}\n")
 
 
 def test_what_stands_before_a_fence_stays() -> None:
-    _, model = turn(OwnDecoder(), 'So: ```json\n{"name":', OWN_CALL, "")
-    assert model.sessions[0].text.endswith(f"assistant\nSo:{OWN_CALL}")
+    _, model = turn(OwnDecoder(), 'So: ```json\n{"name":', OWN_CALL, "", "")
+    assert model.sessions[0].text.endswith(f"assistant\nSo:{OWN_CALL}\n")
 
 
 def test_free_text_is_read_up_to_the_closing_tag() -> None:
@@ -93,11 +104,12 @@ def test_a_call_that_is_not_valid_says_why(decoder: CallDecoder, said: str, faul
 
 
 def test_a_model_that_calls_for_ever_is_stopped() -> None:
-    calls, model = turn(OwnDecoder(), *(["<tool_call>", OWN_CALL] * (MAX_CALLS + 1)))
+    another = [text for index in range(MAX_CALLS) for text in (own_call(f"w{index}"), "{", "")]
+    calls, model = turn(OwnDecoder(), "<tool_call>", *another)
     assert len(calls) == MAX_CALLS
     assert len(model.script) == 2
 
 
 def test_tokens_are_counted() -> None:
-    result = take_turn(ScriptedModel(["ab<tool_call>", OWN_CALL, "c"]), MESSAGES, TOOLS, OwnDecoder())
-    assert result.num_tokens >= 3 + len('\n{"name": "look", "arguments": {"word": "a"}}\n') + 2
+    result = take_turn(ScriptedModel(["ab<tool_call>", OWN_CALL, "", ""]), MESSAGES, TOOLS, OwnDecoder())
+    assert result.num_tokens == len("ab") + len('\n{"name": "look", "arguments": {"word": "a"}}\n') + 2

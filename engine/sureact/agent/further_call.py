@@ -1,0 +1,123 @@
+"""Whether a turn that holds calls wants another one.
+
+Small models end their turn after one call, whatever was asked for: the odds of another call are far below even. But
+those odds tell a request for more from a request for just that call: they rise by several nats. So they are compared
+with what they are after the same calls when nothing else was asked for, which takes out what the model, the tools and
+the form of the calls add to them. A client of an engine cannot do this: it needs odds at a token of its choice.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sureact.agent.call_opening import BARE_CALLS, CLOSE_TAG, OPEN_TAG
+from sureact.agent.prompt_format import args_json, plain_text, template_text
+from sureact.sampling_params import SamplingParams
+
+if TYPE_CHECKING:
+    from sureact.agent.language_model import LanguageModel, LanguageModelSession
+    from sureact.outputs import StepLogprobs
+    from sureact.tokens.chat_template import Message, PromptText
+
+AFTER_FIRST_CALL = 1.0
+"""Nats by which the odds must rise for a second call. Questions of the leaderboard that are not among the evaluated
+ones, 0.5B and 1.5B: at most 0.8 where one call was right (43 of 43), more than that where several were (28 of 34)."""
+AFTER_MORE_CALLS = 3.0
+"""The same for later calls, after which the odds scatter more."""
+BETWEEN_CALLS = "\n"
+"""What stands between two calls. Before it the model cannot be asked: it nearly always comes, whatever follows."""
+_NUM_LOGPROBS = 20
+_LEAST_SHARE = 1e-30
+_OPENINGS = (*BARE_CALLS, "```json\n", "``", "[{", "{", "[")
+"""How small models begin another call, beside the tag."""
+
+Call = tuple[str, Mapping[str, Any]]
+"""Name and arguments."""
+
+
+class FurtherCall:
+    """Asks a model, after the calls of its turn, whether another one is due."""
+
+    def __init__(
+        self, lm: LanguageModel, messages: Sequence[Message], tools: Sequence[dict[str, object]], *, tag: str = OPEN_TAG
+    ) -> None:
+        """Take what the turn answers.
+
+        Args:
+            lm: the model.
+            messages: of the chat; what the system says in them stays in the comparison.
+            tools: as the chat template was given them.
+            tag: that a call begins with.
+        """
+        self._lm = lm
+        self._system: list[Message] = [message for message in messages if message["role"] == "system"]
+        self._tools = tools
+        self._tag = tag
+        self._opening_ids: frozenset[int] = frozenset()
+
+    def is_due(self, session: LanguageModelSession, calls: Sequence[Call]) -> bool:
+        """Judge whether the turn goes on with another call. The session stays as it is.
+
+        Args:
+            session: ends with the last call and `BETWEEN_CALLS`.
+            calls: those of the turn, at least one.
+        """
+        threshold = AFTER_FIRST_CALL if len(calls) == 1 else AFTER_MORE_CALLS
+        return self._log_odds(session) - self._log_odds_without_cause(calls) > threshold
+
+    def _log_odds_without_cause(self, calls: Sequence[Call]) -> float:
+        """Return the odds after the same calls, when they are what was asked for."""
+        asked: list[Message] = [*self._system, {"role": "user", "content": request_for(calls)}]
+        session = self._lm.session()
+        try:
+            session.append(self._lm.render_chat(asked, tools=self._tools) + calls_text(calls))
+            return self._log_odds(session)
+        finally:
+            session.close()
+
+    def _log_odds(self, session: LanguageModelSession) -> float:
+        if not self._opening_ids:
+            self._opening_ids = _first_ids(session, self._tag)
+        num_tokens = len(session.token_ids)
+        output = session.generate(SamplingParams(max_tokens=1, logprobs=_NUM_LOGPROBS))
+        session.truncate(num_tokens)
+        assert output.logprobs, "they were asked for"
+        return log_odds(output.logprobs[0], self._opening_ids)
+
+
+def log_odds(logprobs: StepLogprobs, ids: frozenset[int]) -> float:
+    """Return the natural logarithm of the odds of some tokens; an upper bound of it where none of them is told."""
+    shares = {entry.token_id: math.exp(entry.logprob) for entry in logprobs.top}
+    share = sum(share for token_id, share in shares.items() if token_id in ids)
+    if not ids & shares.keys():
+        share = min(*shares.values(), 1 - sum(shares.values()))
+    # Rounding may leave nothing to one side.
+    return math.log(max(share, _LEAST_SHARE)) - math.log(max(1 - share, _LEAST_SHARE))
+
+
+def request_for(calls: Sequence[Call]) -> str:
+    """Return a request that asks for these calls and nothing else."""
+    return "Call " + ", then call ".join(f"`{name}` with {args_json(args)}" for name, args in calls) + "."
+
+
+def calls_text(calls: Sequence[Call]) -> PromptText:
+    """Return calls as they stand in a turn, each followed by `BETWEEN_CALLS`."""
+    text = plain_text("")
+    for name, args in calls:
+        body = f'\n{{"name": {json.dumps(name)}, "arguments": {args_json(args)}}}\n'
+        text += template_text(OPEN_TAG) + plain_text(body) + template_text(CLOSE_TAG) + plain_text(BETWEEN_CALLS)
+    return text
+
+
+def _first_ids(session: LanguageModelSession, tag: str) -> frozenset[int]:
+    """Return the first id of each way to open a call. The session stays as it is."""
+    num_tokens = len(session.token_ids)
+    ids: set[int] = set()
+    for opening in (template_text(tag), plain_text(tag), *map(plain_text, _OPENINGS)):
+        session.append(opening)
+        ids.add(session.token_ids[num_tokens])
+        session.truncate(num_tokens)
+    return frozenset(ids)
