@@ -102,16 +102,25 @@ class ToolRun:
             on_decided(decided.verdict)
         return self._execute(decided)
 
-    def run_tools(self, calls: Iterable[ToolCall]) -> list[ToolResult]:
+    def run_tools(
+        self, calls: Iterable[ToolCall], on_decided: Callable[[int, Verdict | None], None] | None = None
+    ) -> list[ToolResult]:
         """Run calls side by side, each on a thread, and return the results in the order of the calls.
 
         All are decided on before the first one runs. Calls of methods of one instance run one after another, in their
         order. What cannot become an observation, such as an interrupt, is raised once the others are done.
 
+        Args:
+            calls: the calls.
+            on_decided: called with the position of each, and the decision on it, once all are decided on.
+
         Raises:
             See `run`.
         """
         decided = [self._decide(call) for call in calls]
+        if on_decided is not None:
+            for index, call in enumerate(decided):
+                on_decided(index, call.verdict)
         if len(decided) < 2:
             return [self._execute(call) for call in decided]
         return _Lanes(decided, self._execute).run()

@@ -43,8 +43,8 @@ def header_of(agent: ReAct, inputs: Mapping[str, Any], max_iters: int) -> dict[s
 def demos_record(agent: ReAct) -> dict[str, list[Any]]:
     """Return the demos of the predictors, which stand in the prompt, as JSON values."""
     return {
-        name: [to_jsonable_python(dict(demo), fallback=repr) for demo in predictor.demos]
-        for name, predictor in (("react", agent.react), ("extract", agent.extract.predict))
+        name.removesuffix(".predict"): [to_jsonable_python(dict(demo), fallback=repr) for demo in predictor.demos]
+        for name, predictor in agent.named_predictors()
     }
 
 

@@ -256,3 +256,15 @@ def run_with(text: str, prompt_format: str) -> tuple[list[str], int]:
     prediction = ReAct("question -> answer", [say, shout], lm=lm, prompt_format=prompt_format)(question="?")
     (session,) = lm.sessions
     return [step.tool_name for step in prediction.trajectory.steps], sum(id_ > 255 for id_ in session.token_ids)
+
+
+def test_decisions_on_calls_that_run_side_by_side_are_told_once_all_are_made():
+    told: list[Any] = []
+
+    def approve(call: PendingCall) -> Allow | Deny:
+        told.append(call.args["a"])
+        return Deny("zero") if call.args["a"] == 0 else Allow()
+
+    with ToolRun(TOOLS, approve=approve) as run:
+        run.run_tools([ToolCall("add", {"a": a}) for a in (0, 1)], lambda *decided: told.append(decided))
+    assert told == [0, 1, (0, Deny("zero")), (1, Allow())]

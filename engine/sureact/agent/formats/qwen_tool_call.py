@@ -89,7 +89,7 @@ class QwenToolCallFormat(PromptFormat):
     def thought_params(self, session: LanguageModelSession, max_tokens: int) -> SamplingParams:
         # One line: without a call in sight small models go on in numbered lists until the budget ends. They also write
         # a call without its tag, or spell the tag out in place of its control token.
-        return SamplingParams(max_tokens=max_tokens, stop=["\n", _BARE_CALL, _OPEN_TAG, _ids_of_tag(session)])
+        return SamplingParams(max_tokens=max_tokens, stop=["\n", _BARE_CALL, _OPEN_TAG, ids_of_tag(session)])
 
     @override
     def call(self, tool_name: str, args_json: str) -> PromptText:
@@ -114,7 +114,8 @@ def _require_contents(text: str, contents: Sequence[str], model_name: str) -> No
         )
 
 
-def _ids_of_tag(session: LanguageModelSession) -> tuple[int, ...]:
+def ids_of_tag(session: LanguageModelSession) -> tuple[int, ...]:
+    """Return the ids that a call begins with. The session stays as it is."""
     num_tokens = len(session.token_ids)
     session.append(template_text(_OPEN_TAG))
     ids = tuple(session.token_ids[num_tokens:])
