@@ -76,6 +76,8 @@ class ResumePoint:
     path: Path
     inputs: dict[str, Any]
     max_iters: int
+    num_records: int = 0
+    """Records of the run when it was read."""
     changed_tools: list[str] = field(default_factory=list[str])
     has_prompt: bool = False
     needs_opening: bool = True
@@ -141,6 +143,7 @@ def resume_point(
         path=Path(path),
         inputs=_inputs(agent, run, inputs),
         max_iters=max_iters if max_iters is not None else run.header.get("max_iters", agent.max_iters),
+        num_records=len(run.records),
         changed_tools=list(changes),
         next_index=run.next_index,
     )

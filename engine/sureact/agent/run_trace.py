@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from sureact import __version__
 from sureact.agent.approval import Allow, Deny, Edit, Verdict
+from sureact.agent.recorded_run import run_of
 from sureact.agent.redaction import Pattern, Redactor
+from sureact.agent.run_lock import RunLock
 from sureact.agent.trace import TraceWriter
 from sureact.agent.trace_header import header_of
 from sureact.agent.trace_records import TRACE_VERSION
+from sureact.errors import TraceError
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ class RunTrace:
             resumed: the run that goes on.
 
         Raises:
-            TraceError: it cannot be opened.
+            TraceError: it cannot be opened, or the run is at work elsewhere.
         """
         patterns = list(redact)
         redactor = Redactor(patterns) if patterns else None
@@ -60,6 +63,21 @@ class RunTrace:
         self._vocabulary: Vocabulary | None = None
         self._num_written = 0
         self._writer = None if path is None else TraceWriter(path, redactor.clean) if redactor else TraceWriter(path)
+        self._lock: RunLock | None = None
+        if self._writer is not None:
+            try:
+                self._lock = self._locked(self._writer.path)
+            except BaseException:
+                self._writer.close()
+                raise
+
+    def _locked(self, path: Path) -> RunLock:
+        """Lock the run; one that goes on must be as it was when it was read."""
+        lock = RunLock(path, self._run_id)
+        if self._resumed and len(run_of(path, self._run_id).records) != self._resumed.num_records:
+            lock.release()
+            raise TraceError(f"Trace file {path}: the run {self._run_id} has gone on since it was read. Try again.")
+        return lock
 
     def __enter__(self) -> RunTrace:
         return self
@@ -76,6 +94,8 @@ class RunTrace:
                 self._write("aborted", error=kind.__name__, message=str(error))
         finally:
             self._writer.close()
+            if self._lock is not None:
+                self._lock.release()
 
     def begin(self, agent: ReAct, inputs: Mapping[str, Any], max_iters: int) -> None:
         """Record what the run starts from, or that it goes on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +20,7 @@ from sureact.errors import ConfigError
 if TYPE_CHECKING:
     from sureact.agent.prediction import Prediction
     from sureact.agent.signature import Signature
+    from sureact.agent.token_limits import TokenLimits
 
 SIGNATURE = "question -> answer"
 MAX_ITERS = 20
@@ -55,8 +56,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--on-repeat",
-        choices=("remind", "run"),
-        help="a call that was made before: remind the model of its observation, or run it again (default: remind)",
+        choices=("mask", "remind", "run"),
+        help="a call that was made before: take it back and have another tool called, remind the model of its "
+        "observation, or run it again (default: mask)",
+    )
+    parser.add_argument(
+        "--require-tool",
+        action="append",
+        metavar="NAME",
+        help="a tool that must have succeeded before the run may finish; may be given several times",
+    )
+    parser.add_argument(
+        "--max-seconds", type=float, metavar="S", help="seconds after which no step is begun (default: no limit)"
+    )
+    parser.add_argument(
+        "--max-tokens", type=positive_int, metavar="N", help="most tokens generated in the run (default: no limit)"
     )
     add_resume_options(parser)
     add_model_options(parser, default_model=AGENT_MODEL)
@@ -80,6 +94,7 @@ def run_command(arguments: argparse.Namespace) -> None:
     signature = Signature.of(arguments.signature or recorded.get("signature") or SIGNATURE)
     inputs = {} if arguments.resume else signature.check_inputs(_inputs(arguments.question, signature))
     tools = load_tools(arguments.tools)
+    limits = _limits(arguments, recorded.get("limits"))
     trace = arguments.resume or arguments.trace or _new_trace()
     with load_engine(config) as engine:
         agent = ReAct(
@@ -88,8 +103,9 @@ def run_command(arguments: argparse.Namespace) -> None:
             lm=engine,
             max_iters=arguments.max_iters or MAX_ITERS,
             prompt_format=prompt_format,
-            on_repeat=arguments.on_repeat or recorded.get("on_repeat", "remind"),
-            limits=recorded.get("limits"),
+            on_repeat=arguments.on_repeat or recorded.get("on_repeat", "mask"),
+            require_tools=arguments.require_tool or recorded.get("require_tools", []),
+            limits=limits,
             on_event=StepDisplay(),
             trace=trace,
         )
@@ -102,6 +118,13 @@ def run_command(arguments: argparse.Namespace) -> None:
         write_json(_as_json(prediction, signature, trace))
     else:
         write_result(_answer(prediction, signature))
+
+
+def _limits(arguments: argparse.Namespace, recorded: TokenLimits | None) -> TokenLimits:
+    from sureact.agent.token_limits import TokenLimits
+
+    given = {"max_seconds": arguments.max_seconds, "run": arguments.max_tokens}
+    return replace(recorded or TokenLimits(), **{name: value for name, value in given.items() if value is not None})
 
 
 def _inputs(question: str | None, signature: Signature) -> dict[str, Any]:

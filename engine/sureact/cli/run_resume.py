@@ -48,10 +48,10 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
         ConfigError: an option was given that a resumed run has already.
         TraceError: the trace cannot be read.
     """
-    from sureact.agent.agent_run import TokenLimits
     from sureact.agent.recorded_run import run_of
     from sureact.agent.replay import signature_text
     from sureact.agent.signature import Signature
+    from sureact.agent.token_limits import TokenLimits
 
     if arguments.question is not None:
         raise ConfigError("A resumed run has its question already; leave QUESTION out, or leave --resume out.")
@@ -62,8 +62,9 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
     if "limits" in header:
         recorded = header["signature"]
         options["signature"] = Signature(signature_text(recorded), recorded["instructions"])
-        options["limits"] = TokenLimits(**header["limits"])
+        options["limits"] = TokenLimits.recorded(header)
         options["on_repeat"] = header["on_repeat"]
+        options["require_tools"] = header.get("require_tools", [])
     return options
 
 

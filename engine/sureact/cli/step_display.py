@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sureact.agent.events import CallDelta, ContextTruncated, Event, ObservationReady, OutputDelta, ThoughtDelta
+from sureact.agent.events import (
+    CallDelta,
+    CallWithdrawn,
+    ContextTruncated,
+    Event,
+    ObservationReady,
+    OutputDelta,
+    ThoughtDelta,
+)
 from sureact.cli.console import error_console
 from sureact.visible_text import visible
 
@@ -34,8 +42,11 @@ class StepDisplay:
                 self._add("Error" if is_error else "Observation", observation, style="red" if is_error else "green")
             case OutputDelta(text=text):
                 self._add("Answer", text)
-            case ContextTruncated(dropped_steps=dropped):
-                self._add("Context full", f"dropped steps {', '.join(str(index + 1) for index in dropped)}")
+            case CallWithdrawn(tool_name=name):
+                self._add("Taken back", f"{name} was called like this before; another tool is decided on")
+            case ContextTruncated(dropped_steps=dropped, trimmed_steps=trimmed):
+                parts = (("cut the observations of steps", trimmed), ("dropped steps", dropped))
+                self._add("Context full", "; ".join(f"{what} {_numbers(steps)}" for what, steps in parts if steps))
             case _:
                 self._close()
 
@@ -58,3 +69,7 @@ class StepDisplay:
         if self._open:
             self._open = ""
             self._console.print()
+
+
+def _numbers(indices: tuple[int, ...]) -> str:
+    return ", ".join(str(index + 1) for index in indices)

@@ -131,7 +131,7 @@ def shown_events(run: RecordedRun) -> Iterator[Event]:
                 is_error, is_repeat = step.get("is_error", False), step.get("is_repeat", False)
                 yield ObservationReady(record["step"], _encodable(step["observation"]), is_error, is_repeat)
             case "truncated":
-                yield ContextTruncated(tuple(record["dropped_steps"]), 0)
+                yield ContextTruncated(tuple(record["dropped_steps"]), 0, tuple(record.get("trimmed_steps", ())))
             case "outputs":
                 yield OutputDelta(_encodable(json.dumps(record["outputs"], ensure_ascii=False)))
             case _:

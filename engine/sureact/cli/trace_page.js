@@ -61,6 +61,10 @@ function json(label, value) {
   return part(label, element("pre", "text", JSON.stringify(value, null, 2)));
 }
 
+function stepsText(what, indices) {
+  return indices.length ? `${what} ${indices.map((index) => index + 1).join(", ")}. ` : "";
+}
+
 const RENDER = {
   prompt: (record) => {
     const box = element("details", "", element("summary", "", "Opening prompt"), element("pre", "text", record.text));
@@ -71,9 +75,16 @@ const RENDER = {
   call: (record) => {
     const box = generated("Call", record);
     if (record.refusal) box.lastChild.append(element("div", "error", `Refused: ${record.refusal}`));
+    for (const taken of record.earlier_generations || []) {
+      box.lastChild.append(element("div", "numbers", `Taken back, since it repeats an earlier call: ${taken.text.trim()}`));
+    }
     if (record.tool_name === null) box.lastChild.append(element("div", "error", "Did not end within its tokens."));
     return box;
   },
+  approval: (record) =>
+    part("Approval", element("div", record.decision === "deny" ? "error" : "", record.decision
+      + (record.reason ? `: ${record.reason}` : "")
+      + (record.decision === "edit" ? ` to ${JSON.stringify(record.tool_args)}` : ""))),
   call_started: (record, run) => {
     const known = run.some((other) => other.type === "call" && other.step === record.step);
     return known ? null : part("Call", element("pre", "text", `${record.tool_name} ${JSON.stringify(record.tool_args)}`));
@@ -84,7 +95,8 @@ const RENDER = {
     return part(kind, text, element("div", "numbers", `tool ${seconds(finished.tool_s || 0)}`));
   },
   truncated: (record) =>
-    part("Context full", element("div", "", `Dropped steps ${record.dropped_steps.map((index) => index + 1).join(", ")}.`)),
+    part("Context full", element("div", "", stepsText("Cut the observations of steps", record.trimmed_steps || [])
+      + stepsText("Dropped steps", record.dropped_steps))),
   resumed: (record) =>
     part("Resumed", element("div", "", `Goes on with step ${record.step + 1}.`
       + (record.unfinished ? ` The unfinished call: ${record.unfinished}` : ""))),

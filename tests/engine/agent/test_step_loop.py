@@ -21,7 +21,7 @@ from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.tool import Tool
 from sureact.agent.trace import read_trace
 from sureact.agent.trajectory import Trajectory
-from sureact.errors import ConfigError, ConstraintStateError
+from sureact.errors import ConfigError, ConstraintStateError, TraceError
 
 ANSWER = '{"reasoning": "", "answer": "yes"}'
 
@@ -358,3 +358,18 @@ def test_changed_demos_are_refused(tmp_path: Path) -> None:
     whole = [*step("now"), *FINISH]
     report = replay(recorded_agent(run_of(path), ScriptedModel(whole)), path)
     assert (report.difference, report.is_whole) == (None, True)
+
+
+def test_a_run_is_not_resumed_while_it_is_at_work(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    seen: list[str] = []
+
+    def meddle() -> str:
+        """Resume the run from inside."""
+        with pytest.raises(TraceError) as caught:
+            agent(FINISH, tools=[meddle]).resume(path, on_unfinished=lambda call: "skip")
+        seen.append(str(caught.value))
+        return "ok"
+
+    agent([*step("meddle"), *FINISH], tools=[meddle], trace=path)(question="?")
+    assert "is at work in another process or thread" in seen[0]

@@ -207,3 +207,17 @@ def test_no_steps_are_wrong_usage(on_roomy: Callable[..., list[str]], capsys: py
         main(on_roomy("what?", "--max-iters", "0"))
     assert stopped.value.code == 2
     assert "'0' is not a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_the_guards_of_a_run_have_options(
+    on_roomy: Callable[..., list[str]], say: Callable[..., None], store_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(*ADDED, '{"reasoning": "added", "answer": "It is three."}')
+    options = ("--require-tool", "add", "--max-seconds", "1000", "--max-tokens", "5000", "--on-repeat", "remind")
+    assert main(on_roomy("what?", "--format", "fields", *options)) == 0
+    header = read_trace(trace_of(store_folder))[0]
+    assert (header["on_repeat"], header["require_tools"]) == ("remind", ["add"])
+    assert (header["limits"]["max_seconds"], header["limits"]["run"]) == (1000, 5000)
+    for refused in (("--require-tool", "subtract"), ("--max-seconds", "0"), ("--max-tokens", "9")):
+        assert main(on_roomy("what?", "--format", "fields", *refused)) == 2
+        assert refused[1] in capsys.readouterr().err

@@ -6,6 +6,7 @@ from sureact.agent.events import (
     AnswerReady,
     CallDelta,
     CallStarted,
+    CallWithdrawn,
     ContextTruncated,
     Event,
     ObservationReady,
@@ -69,3 +70,9 @@ def test_dropped_steps_are_told_by_their_numbers() -> None:
 def test_what_a_tool_writes_cannot_steer_the_terminal() -> None:
     text = shown(ObservationReady(0, "\x1b[2J[bold]", is_error=False, is_repeat=False))
     assert "␛[2J[bold]" in text
+
+
+def test_a_call_that_is_taken_back_and_a_full_context_say_what_is_done() -> None:
+    text = shown(CallDelta(1, "add(1)"), CallWithdrawn(1, "add", {"a": 1}), ContextTruncated((0,), 9, (1, 2)))
+    assert "Taken back: add was called like this before; another tool is decided on" in text
+    assert "Context full: cut the observations of steps 2, 3; dropped steps 1" in text

@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_refused(command: str, tmp_path: Path, capsys: py
     empty = tmp_path / "empty.jsonl"
     empty.touch()
     newer = tmp_path / "newer.jsonl"
-    newer.write_text('{"type": "header", "version": 3, "sureact_version": "9.9", "run_id": "a", "time_s": 1}\n')
+    newer.write_text('{"type": "header", "version": 99, "sureact_version": "9.9", "run_id": "a", "time_s": 1}\n')
     for path, message in ((tmp_path / "none.jsonl", "cannot be read"), (empty, "run"), (newer, "sureact 9.9")):
         assert main(["trace", command, str(path)]) == 1
         assert message in capsys.readouterr().err
