@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         UnsupportedSchemaError,
         WorkerLostError,
     )
-    from sureact.sampling_params import SamplingParams
+    from sureact.sampling_params import RunawayLimits, SamplingParams
     from sureact.session import Session
 
 _NAMES_OF_MODULE = {
@@ -106,7 +106,7 @@ _NAMES_OF_MODULE = {
         "UnsupportedSchemaError",
         "WorkerLostError",
     ),
-    "sureact.sampling_params": ("SamplingParams",),
+    "sureact.sampling_params": ("RunawayLimits", "SamplingParams"),
     "sureact.session": ("Session",),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
@@ -139,6 +139,7 @@ __all__ = [
     "PullError",
     "ReAct",
     "RequestAbortedError",
+    "RunawayLimits",
     "SamplingParams",
     "Session",
     "SessionError",

@@ -8,6 +8,21 @@ FinishReason = Literal["stop", "length", "abort"]
 """`stop`: a stop, an end-of-sequence token or the end of the constraint; `length`: `max_tokens`; `abort`: cancelled."""
 
 
+EarlyEndReason = Literal["repetition", "string_length", "number_length", "array_length", "max_tokens"]
+"""Why a text or a value in it was ended: it repeated itself, was longer than `RunawayLimits` let it be, or the tokens
+left were needed to end the whole (`SamplingParams.on_max_tokens`)."""
+
+
+class EarlyEnd(NamedTuple):
+    """Where a text, or a value in it, was ended although the model would have gone on."""
+
+    reason: EarlyEndReason
+    num_tokens: int
+    """Generated tokens before the end began."""
+    pointer: str | None
+    """JSON pointer of the value that was ended; empty for the outermost, None where all of the text was ended."""
+
+
 class TokenLogprob(NamedTuple):
     """A token and its natural-log probability."""
 
@@ -68,6 +83,8 @@ class StepOutput:
     without a constraint, in a stream, and where the text is not complete."""
     forced_indices: tuple[int, ...] = ()
     """Positions in `token_ids` of the tokens that the constraint left no choice about."""
+    early_ends: tuple[EarlyEnd, ...] = ()
+    """What was ended because it ran on; empty unless `SamplingParams` ask for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import UnionType
+from typing import Literal
 
 from sureact.errors import ConfigError
 
@@ -11,6 +12,38 @@ Stop = str | int | Sequence[str | int | Sequence[int]]
 """One stop, or several: a text, a token id, or a sequence of token ids."""
 
 _STOP_FORMS = "a text, a token id, a sequence of token ids, or several of these"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunawayLimits:
+    """What is taken for text that runs on, as greedy small models write it; None for a limit turns it off.
+
+    In text under a constraint a value that runs on is ended as soon as the constraint allows, and the rest is written
+    as usual; free text ends there, as if `max_tokens` had. Each is told in `StepOutput.early_ends`. A look is taken
+    every 8 tokens.
+
+    Raises:
+        ConfigError: a limit is below 1.
+    """
+
+    repeated_tokens: int | None = 96
+    """Tokens in a row that are one unit, of up to 64 tokens, at least 6 times over. 96 are more than a line of 80
+    characters spelled one by one, and more than any number needs."""
+    string_characters: int | None = 4_000
+    """Characters of a JSON string as it is written, or the largest length that the schema itself names. About twice
+    what 512 tokens hold, so that it never binds before the usual budget of a call."""
+    number_characters: int | None = 40
+    """Characters of a JSON number. A float64 takes up to 24, an integer of 128 bits 39."""
+    array_items: int | None = 500
+    """Items of a JSON array, or the largest number of items that the schema itself names."""
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            is_limit = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            _require(value is None or is_limit, f"RunawayLimits.{name}", value, "a whole number of at least 1, or None")
+
 
 _TYPES: tuple[tuple[type | UnionType, str, tuple[str, ...]], ...] = (
     (int, "a whole number", ("max_tokens", "min_tokens", "top_k", "n")),
@@ -62,6 +95,11 @@ class SamplingParams:
     logprobs: int | None = None
     """Log-probabilities to return per token: of the picked token and of this many likeliest, 0 to 20. They are taken
     after penalties and before the constraint's mask and the temperature."""
+    on_max_tokens: Literal["cut", "close"] = "cut"
+    """What the budget does to a text under a constraint: `cut` ends it where it stands, unfinished, with the reason
+    `length` and no value; `close` ends it early enough to be complete, if a way is found that takes no more tokens."""
+    runaway: RunawayLimits | None = None
+    """What ends text that runs on; None for nothing."""
 
     def __post_init__(self) -> None:
         """Validate, and freeze `stop` into a tuple."""
@@ -81,6 +119,13 @@ class SamplingParams:
         _require(self.n >= 1, "n", self.n, "at least 1")
         _require(self.n == 1 or self.temperature > 0, "n", self.n, "1 when temperature is 0: greedy has one answer")
         _require(self.logprobs is None or 0 <= self.logprobs <= 20, "logprobs", self.logprobs, "None or 0 to 20")
+        _require(self.on_max_tokens in ("cut", "close"), "on_max_tokens", self.on_max_tokens, "'cut' or 'close'")
+        _require(
+            self.runaway is None or isinstance(self.runaway, RunawayLimits),  # pyright: ignore[reportUnnecessaryIsInstance]
+            "runaway",
+            self.runaway,
+            "a RunawayLimits, or None",
+        )
         object.__setattr__(self, "stop", _frozen_stops(self.stop))
 
     def _require_types(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sureact.errors import ConfigError
-from sureact.sampling_params import SamplingParams
+from sureact.sampling_params import RunawayLimits, SamplingParams
 
 WHOLE_NUMBERS = ("max_tokens", "min_tokens", "top_k", "n", "seed", "logprobs")
 
@@ -84,3 +84,27 @@ def test_a_value_out_of_range_is_refused_by_name(name: str, value: object) -> No
 
 def test_several_completions_need_a_temperature() -> None:
     assert SamplingParams(n=2, temperature=0.7).n == 2
+
+
+def test_a_text_is_cut_by_its_budget_and_may_run_on_unless_told_otherwise() -> None:
+    params = SamplingParams()
+    assert (params.on_max_tokens, params.runaway) == ("cut", None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_max_tokens": "error"}, "on_max_tokens is 'error'; it must be 'cut' or 'close'"),
+        ({"runaway": True}, "runaway is True; it must be a RunawayLimits, or None"),
+    ],
+)
+def test_other_ways_to_end_a_text_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        SamplingParams(**options)
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 1.5, "8"])
+def test_a_limit_of_what_runs_on_is_a_whole_number_or_none(value: Any) -> None:
+    assert RunawayLimits(array_items=None).array_items is None
+    with pytest.raises(ConfigError, match=r"RunawayLimits.string_characters is .* or None"):
+        RunawayLimits(string_characters=value)

@@ -52,7 +52,7 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, skip: tuple[str, ..
     parser.add_argument(
         "--stop", action="append", default=[], metavar="S", help="a text to stop at; repeat it for more of them"
     )
-    add_field_options(parser, "sampling", SamplingParams, skip=("stop", *skip))
+    add_field_options(parser, "sampling", SamplingParams, skip=("stop", "runaway", *skip))
 
 
 def sampling_params(arguments: argparse.Namespace, *, skip: tuple[str, ...] = ()) -> SamplingParams:
@@ -61,7 +61,9 @@ def sampling_params(arguments: argparse.Namespace, *, skip: tuple[str, ...] = ()
     Raises:
         ConfigError: a value is not allowed.
     """
-    return SamplingParams(stop=arguments.stop, **field_values(arguments, SamplingParams, skip=("stop", *skip)))
+    return SamplingParams(
+        stop=arguments.stop, **field_values(arguments, SamplingParams, skip=("stop", "runaway", *skip))
+    )
 
 
 def generate_command(arguments: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from sureact.outputs import EarlyEnd
     from sureact.tokens.vocabulary import Vocabulary
 
 
@@ -128,6 +129,11 @@ class ConstraintState(ABC):
         A stream shows settled tokens only. Grows and never shrinks but by `rollback`.
         """
         return None
+
+    @property
+    def early_ends(self) -> tuple[EarlyEnd, ...]:
+        """Where the text so far was ended although the model would have gone on."""
+        return ()
 
     def mark_dead_end(self) -> None:
         """Remember that the text so far cannot go on: `check_token` refuses whatever would lead back to it.

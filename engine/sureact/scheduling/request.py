@@ -8,9 +8,10 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from sureact.constraints.constraint import ConstraintState
+from sureact.constraints.repetition import repetition_now
 from sureact.errors import ConstraintStateError
 from sureact.kv_cache.cached_sequence import CachedSequence
-from sureact.outputs import FinishReason, StepLogprobs, StepOutput, StepTimings, StreamDelta, TokenUsage
+from sureact.outputs import EarlyEnd, FinishReason, StepLogprobs, StepOutput, StepTimings, StreamDelta, TokenUsage
 from sureact.sampling_params import SamplingParams
 from sureact.scheduling.generated_text import FinishedText, GeneratedText
 from sureact.tokens.vocabulary import Vocabulary
@@ -101,6 +102,7 @@ class Request:
     _text: GeneratedText = field(init=False)
     _logprobs: list[StepLogprobs] = field(init=False, default_factory=list[StepLogprobs])
     _forced_indices: list[int] = field(init=False, default_factory=list[int])
+    _early_ends: tuple[EarlyEnd, ...] = field(init=False, default=())
     _num_shown: int = field(init=False, default=0)
     """Generated ids that were handed out."""
     deliver: Callable[["StreamDelta | BaseException"], None] = field(init=False)
@@ -265,10 +267,20 @@ class Request:
             self._finish("stop", self._text.stop_match.stop)
         elif self.constraint is not None and self.constraint.is_terminated:
             self._finish("stop", None, text=text)
-        elif len(self.generated_ids) >= self.params.max_tokens:
+        elif len(self.generated_ids) >= self.params.max_tokens or self._runs_on():
             self._finish("length", None, text=text)
         else:
             self._hand_out(text, num_settled)
+
+    def _runs_on(self) -> bool:
+        """Whether free text repeats itself; what a constraint holds ends by its own means."""
+        limits = self.params.runaway
+        if self.constraint is not None or limits is None or limits.repeated_tokens is None:
+            return False
+        if repetition_now(self.generated_ids, limits.repeated_tokens) is None:
+            return False
+        self._early_ends = (EarlyEnd("repetition", len(self.generated_ids), None),)
+        return True
 
     def _accept_forced(self) -> None:
         """Add tokens as long as there is no choice: the mask would leave one bit, so logits could pick no other."""
@@ -350,4 +362,5 @@ class Request:
             timings=StepTimings(prefill_s=self.seconds.prefill, decode_s=self.seconds.decode, mask_s=self.seconds.mask),
             logprobs=tuple(self._logprobs) if self.params.logprobs is not None else None,
             forced_indices=tuple(index for index in self._forced_indices if index < len(finished.kept_ids)),
+            early_ends=self._early_ends if self.constraint is None else self.constraint.early_ends,
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sureact.constraints.closing_state import ClosingState
+from sureact.constraints.early_end import declared_lengths
 from sureact.constraints.python_type import constraint_of
 from sureact.drafts.draft_policy import GPU_COSTS, INT4_COSTS, INT8_COSTS
 from sureact.drafts.drafter import Drafter
@@ -14,9 +16,11 @@ from sureact.scheduling.request import Request
 
 if TYPE_CHECKING:
     from sureact.config import ResolvedConfig
+    from sureact.constraints.constraint import Constraint, ConstraintState
     from sureact.kv_cache.cached_sequence import CachedSequence
     from sureact.tokens.prompt_encoder import PromptEncoder
     from sureact.tokens.tokenizer import Tokenizer
+    from sureact.tokens.vocabulary import Vocabulary
 
 
 class RequestFactory:
@@ -78,7 +82,7 @@ class RequestFactory:
             params,
             vocabulary,
             self._tokenizer.encode,
-            asked_for and asked_for.compile(vocabulary).new_state(),
+            asked_for and _new_state(asked_for, vocabulary, params),
             asked_for and asked_for.parse,
             owns_sequence=owns_sequence,
             max_rollbacks=self._config.max_rollbacks,
@@ -111,6 +115,19 @@ class RequestFactory:
                 f"The prompt has {num_tokens:,} tokens; this engine takes {self._config.max_model_len:,} including "
                 f"max_tokens={params.max_tokens:,}. Shorten the prompt or lower max_tokens."
             )
+
+
+def _new_state(constraint: Constraint, vocabulary: Vocabulary, params: SamplingParams) -> ConstraintState:
+    state = constraint.compile(vocabulary).new_state()
+    if params.on_max_tokens == "cut" and params.runaway is None:
+        return state
+    return ClosingState(
+        state,
+        vocabulary,
+        max_tokens=params.max_tokens if params.on_max_tokens == "close" else None,
+        limits=params.runaway,
+        lengths=declared_lengths(constraint.cache_key),
+    )
 
 
 def _check_constrained(params: SamplingParams) -> None:

@@ -18,7 +18,7 @@ from sureact.constraints.regex import regex
 from sureact.engine import Engine
 from sureact.errors import SureactError
 from sureact.outputs import TokenUsage
-from sureact.sampling_params import SamplingParams
+from sureact.sampling_params import RunawayLimits, SamplingParams
 
 FORMS: dict[str, dict[str, Any]] = {
     "float32": {"quantization": "none", "dtype": "float32", "kv_cache_gb": 0.0079},
@@ -50,6 +50,14 @@ CONSTRAINTS: dict[str, Constraint] = {
     "literal spans": regex(r"Thought: [a-c]{1,3} Action: (search|calculate) \[[0-9]{2}\] End"),
     "unique items": json_schema({"type": "array", "items": DIGITS, "uniqueItems": True, "minItems": 3, "maxItems": 4}),
     "contains": json_schema({"type": "array", "items": DIGITS, "contains": {"const": 2}, "minItems": 3, "maxItems": 3}),
+}
+RUNNING_ON: dict[str, Constraint] = {
+    "string": json_schema(
+        {"type": "object", "properties": {"id": {"type": "string"}, "n": {"type": "integer"}}, "required": ["id", "n"]},
+        additional_properties="closed",
+    ),
+    "anything": json_schema({}),
+    "unique items": json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 2}),
 }
 WORDS = {bytes(letters) for letters in product(b"abc", repeat=3)}
 
@@ -116,6 +124,34 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "repetition penalty": {"repetition_penalty": 1.1},
     "presence and frequency": {"presence_penalty": 0.3, "frequency_penalty": 0.2},
 }
+
+
+@pytest.mark.parametrize("constraint", RUNNING_ON.values(), ids=RUNNING_ON)
+def test_text_that_is_ended_early_is_the_same_with_guesses(
+    engines: tuple[Engine, Engine], constraint: Constraint
+) -> None:
+    short = RunawayLimits(repeated_tokens=16, string_characters=24, number_characters=8, array_items=4)
+    for prompt, max_tokens, limits in product(PROMPTS[:3], (40, 90), (None, short)):
+        params = SamplingParams(max_tokens=max_tokens, on_max_tokens="close", runaway=limits)
+        assert_alike(engines, prompt, params, constraint)
+        outputs = [engine.generate(prompt, params, constraint).completions[0] for engine in engines]
+        assert outputs[0].early_ends == outputs[1].early_ends
+        assert outputs[0].finish_reason == "stop"
+        assert outputs[0].value is not None
+
+
+def test_free_text_that_repeats_itself_is_cut_at_the_same_token(engines: tuple[Engine, Engine]) -> None:
+    num_cut = 0
+    for prompt in PROMPTS:
+        # A penalty below 1 makes what was written likelier: the model repeats itself.
+        limits = RunawayLimits(repeated_tokens=16)
+        params = SamplingParams(max_tokens=200, ignore_eos=True, repetition_penalty=0.3, runaway=limits)
+        assert_alike(engines, prompt, params)
+        (output,) = engines[0].generate(prompt, params).completions
+        assert output.finish_reason == "length"
+        num_cut += len(output.early_ends)
+        assert all(end.num_tokens == len(output.token_ids) < 200 for end in output.early_ends)
+    assert num_cut > 0
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)

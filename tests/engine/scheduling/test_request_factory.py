@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from sureact.constraints.choice import choice
+from sureact.constraints.closing_state import ClosingState
 from sureact.drafts.draft_policy import GPU_COSTS, INT4_COSTS, INT8_COSTS
 from sureact.drafts.drafter import Drafter
 from sureact.engine import Engine
 from sureact.errors import ConfigError, PromptTooLongError
 from sureact.kv_cache.cached_sequence import CachedSequence
-from sureact.sampling_params import SamplingParams
+from sureact.sampling_params import RunawayLimits, SamplingParams
 from sureact.scheduling.request_factory import RequestFactory
 
 
@@ -121,3 +122,11 @@ def test_guesses_are_weighed_by_what_rows_cost(
     drafter = factory_of(tiny_engine, device=device, quantization=quantization).new_drafter()
     assert drafter is not None
     assert drafter._costs is costs  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_text_that_may_be_ended_early_has_a_position_that_ends_it(factory: RequestFactory) -> None:
+    wanted = choice(["x", "y"])
+    for params in (SamplingParams(on_max_tokens="close"), SamplingParams(runaway=RunawayLimits())):
+        assert isinstance(factory.new_request(sequence(), params, wanted).constraint, ClosingState)
+        assert factory.new_request(sequence(), params, None).constraint is None
+    assert not isinstance(factory.new_request(sequence(), None, wanted).constraint, ClosingState)
