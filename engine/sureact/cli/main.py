@@ -7,10 +7,9 @@ import traceback
 from collections.abc import Sequence
 
 from sureact import __version__
-from sureact.cli import bench, chat, conformance, doctor, generate, models, pull, run, trace
+from sureact.cli import bench, chat, conformance, doctor, generate, models, pull, run, serve, trace
 from sureact.cli import eval as evaluate
 from sureact.cli.console import note
-from sureact.cli.later_commands import refuse_later_command
 from sureact.errors import ConfigError, SignatureError, SureactError
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -22,6 +21,7 @@ _COMMANDS = (
     ("trace", "show or replay what an agent recorded", trace.add_options),
     ("generate", "generate a text", generate.add_options),
     ("chat", "talk to a model", chat.add_options),
+    ("serve", "serve a model over HTTP", serve.add_options),
     ("bench", "measure the speed", bench.add_options),
     ("eval", "count what a model gets right", evaluate.add_options),
     ("conformance", "check schemas against their instances", conformance.add_options),
@@ -40,7 +40,6 @@ def main(words: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if words is None else words
     try:
-        refuse_later_command(words)
         arguments = build_parser().parse_args(words)
         arguments.command(arguments)
         sys.stdout.flush()

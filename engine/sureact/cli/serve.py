@@ -1,0 +1,54 @@
+"""`sureact serve`: the HTTP server."""
+
+from __future__ import annotations
+
+import argparse
+
+from sureact.cli.console import note
+from sureact.cli.model_options import add_model_options, engine_config, load_engine
+from sureact.cli.option_fields import add_field_options, field_values
+from sureact.server.server_config import ServerConfig
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.description = (
+        "Serves a model over HTTP, for clients that speak OpenAI's protocol. It listens on this machine alone unless "
+        "told otherwise, and ends at an interrupt."
+    )
+    add_field_options(parser, "server", ServerConfig)
+    add_model_options(parser)
+    parser.add_argument("--verbose", action="store_true", help="log every request, and show the traceback of errors")
+    parser.set_defaults(command=serve_command)
+
+
+def server_config(arguments: argparse.Namespace) -> ServerConfig:
+    """Return the settings that the options ask for.
+
+    Raises:
+        ConfigError: a value is not allowed.
+    """
+    return ServerConfig(**field_values(arguments, ServerConfig))
+
+
+def serve_command(arguments: argparse.Namespace) -> None:
+    """Load the model and serve it until interrupted."""
+    settings, model = server_config(arguments), engine_config(arguments)
+    import uvicorn
+
+    from sureact.async_engine import AsyncEngine
+    from sureact.server.app import create_app
+
+    with load_engine(model) as engine:
+        app = create_app(AsyncEngine.of(engine), settings)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                host=settings.host,
+                port=settings.port,
+                log_level="info" if arguments.verbose else "warning",
+                server_header=False,
+            )
+        )
+        note(f"Serving {engine.name} at http://{settings.host}:{settings.port}/v1 (interrupt to end).")
+        server.run()

@@ -1,0 +1,1 @@
+"""The engine behind HTTP, for clients that speak OpenAI's protocol."""

@@ -1,0 +1,76 @@
+"""The server as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sureact.server.api_error import ApiError
+from sureact.server.chat_completions import answer_chat
+from sureact.server.completions import answer_completion
+from sureact.server.endpoint import Endpoint
+from sureact.server.health import answer_health, answer_ready
+from sureact.server.models import answer_model, answer_models
+from sureact.server.serving import Serving
+from sureact.server.tokenize import answer_detokenize, answer_tokenize
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from sureact.async_engine import AsyncEngine
+    from sureact.server.server_config import ServerConfig
+
+_POSTS = (
+    ("/v1/chat/completions", answer_chat),
+    ("/v1/completions", answer_completion),
+    ("/tokenize", answer_tokenize),
+    ("/detokenize", answer_detokenize),
+)
+_GETS = (
+    ("/v1/models", answer_models),
+    ("/v1/models/{model:path}", answer_model),
+    ("/health", answer_health),
+    ("/ready", answer_ready),
+)
+
+
+def create_app(engine: AsyncEngine, config: ServerConfig) -> Starlette:
+    """Return the application that serves an engine, which stays its caller's to close."""
+    serving = Serving(engine, config)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+        warming = asyncio.ensure_future(serving.warm_up())
+        try:
+            yield
+        finally:
+            warming.cancel()
+            await asyncio.gather(warming, return_exceptions=True)
+
+    routes = [Route(path, Endpoint(serving, answer), methods=["POST"]) for path, answer in _POSTS]
+    routes += [Route(path, Endpoint(serving, answer, has_body=False), methods=["GET"]) for path, answer in _GETS]
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refuse})
+    app.state.serving = serving
+    return app
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Answer what no route takes."""
+    assert isinstance(error, HTTPException), "registered for these alone"
+    word = HTTPStatus(error.status_code).phrase
+    answer = ApiError(
+        f"{request.method} {request.url.path[:200]}: {word}.",
+        status=error.status_code,
+        code=word.lower().replace(" ", "_"),
+    )
+    return Response(
+        answer.body_bytes, error.status_code, media_type="application/json", headers=dict(error.headers or {})
+    )

@@ -1,0 +1,116 @@
+"""The fields of `/v1/chat/completions`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sureact.server.answer_constraint import read_response_format, read_structured_outputs
+from sureact.server.api_error import ApiError
+from sureact.server.chat_messages import read_messages
+from sureact.server.field_values import boolean, integer, read_object, refuse, text
+from sureact.server.request_fields import MISSING, Field, honored, neutral, refused
+from sureact.server.sampling_fields import CLIENT_FIELDS, MODEL_FIELD, SAMPLING_FIELDS, STREAM_FIELDS
+from sureact.server.tool_plan import read_tool_choice, read_tools
+
+_OWN_VARIABLES = ("messages", "tools", "add_generation_prompt", "documents", "data_marks")
+
+
+def template_variables(value: Any, path: str) -> Mapping[str, Any]:
+    """Read what a chat template is told beside the messages, such as `enable_thinking`."""
+    variables = read_object(value, path)
+    for name, given in variables.items():
+        if name in _OWN_VARIABLES or not name.isidentifier():
+            refuse(name, path, "names of the template's own variables, such as enable_thinking")
+        if not isinstance(given, str | int | float | bool | None):
+            refuse(given, f"{path}.{name}", "a text, a number, true or false")
+    return variables
+
+
+CHAT_FIELDS: Sequence[Field] = (
+    MODEL_FIELD,
+    honored("messages", "a list of messages", read_messages, MISSING),
+    *SAMPLING_FIELDS,
+    integer("max_tokens", None, least=1, default_text="what the context has room for"),
+    integer("max_completion_tokens", None, least=1, note="The same as `max_tokens`."),
+    boolean("logprobs", False, note="Of the answer's tokens, before the constraint's mask and the temperature."),
+    integer("top_logprobs", None, least=0, most=20, default_text="0", note="Only with `logprobs`."),
+    *STREAM_FIELDS,
+    honored("tools", "a list of functions", read_tools, (), default_text="none"),
+    honored(
+        "tool_choice",
+        '`"none"`, `"auto"`, `"required"` or a named function',
+        read_tool_choice,
+        default_text='`"auto"` with tools',
+        note="`none` does not show the tools to the model.",
+    ),
+    boolean("parallel_tool_calls", True),
+    honored(
+        "response_format",
+        "an object of type `text`, `json_object` or `json_schema`",
+        read_response_format,
+        default_text="`text`",
+    ),
+    honored(
+        "structured_outputs",
+        "an object with one of `json`, `regex`, `choice`, `grammar`",
+        read_structured_outputs,
+        default_text="none",
+        note="`grammar` is Lark.",
+    ),
+    boolean("add_generation_prompt", True),
+    boolean("continue_final_message", False, note="The answer goes on where the last message, an assistant's, ends."),
+    honored("chat_template_kwargs", "an object", template_variables, default_text="none"),
+    integer("thinking_token_budget", None, least=0, default_text="none", note="Tokens of reasoning, then it is ended."),
+    boolean("include_reasoning", True, note="`false` leaves `reasoning_content` out of the answer."),
+    text("cache_salt", default_text="none", note="Cached beginnings are shared only with requests of the same salt."),
+    *CLIENT_FIELDS,
+    neutral("functions", []),
+    neutral("function_call", "none"),
+    neutral("modalities", ["text"]),
+    neutral("echo", False),
+    neutral("add_special_tokens", False),
+    neutral("best_of", 1),
+    refused("audio", "It speaks text."),
+    refused("prediction", "Guesses are made without being told."),
+    refused("reasoning_effort", "Use `thinking_token_budget`, or `chat_template_kwargs` of the model."),
+    refused("verbosity", "Say it in a message."),
+    refused("web_search_options", "Nothing leaves this machine."),
+    refused("documents", "Put them into a message."),
+    refused("chat_template", "The model's own template is used."),
+    refused("guided_json", "Use `structured_outputs`."),
+    refused("guided_regex", "Use `structured_outputs`."),
+    refused("guided_choice", "Use `structured_outputs`."),
+    refused("guided_grammar", "Use `structured_outputs`."),
+    refused("mm_processor_kwargs", "The model reads text."),
+)
+
+
+def wanted_tokens(values: Mapping[str, Any]) -> int | None:
+    """Return the most tokens that are asked for; None for as many as there is room for.
+
+    Raises:
+        ApiError: two fields say two things.
+    """
+    limits = {values["max_tokens"], values["max_completion_tokens"]} - {None}
+    if len(limits) > 1:
+        raise ApiError(
+            f"max_tokens is {values['max_tokens']} and max_completion_tokens {values['max_completion_tokens']}; they "
+            "mean the same. Give one of them.",
+            param="max_completion_tokens",
+            code="invalid_value",
+        )
+    return limits.pop() if limits else None
+
+
+def wanted_logprobs(values: Mapping[str, Any]) -> int | None:
+    """Return the likeliest tokens to tell at each position; None for nothing.
+
+    Raises:
+        ApiError: `top_logprobs` without `logprobs`.
+    """
+    if values["logprobs"]:
+        return values["top_logprobs"] or 0
+    if values["top_logprobs"]:
+        raise ApiError("top_logprobs goes with logprobs: true only.", param="top_logprobs", code="invalid_value")
+    return None

@@ -1,0 +1,123 @@
+"""Runs what answers a request: reads the body, notices that the client leaves, and turns errors into answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from sureact.server.api_error import ApiError, api_error_of
+from sureact.server.request_body import ClientDisconnectedError, parse_body, read_body
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from sureact.server.serving import Serving
+
+_logger = logging.getLogger(__name__)
+
+
+class Exchange:
+    """One request, with its body read, and the way to answer it."""
+
+    def __init__(self, scope: Scope, send: Send, body: dict[str, Any]) -> None:
+        self.scope = scope
+        self.body = body
+        self.is_answered = False
+        """Whether an answer has begun, so that an error can no longer be told by its status."""
+        self._send = send
+
+    async def send_json(self, value: Any, status: int = HTTPStatus.OK) -> None:
+        """Answer with JSON."""
+        await self.send_bytes(json.dumps(value, ensure_ascii=False).encode(), status)
+
+    async def send_bytes(
+        self,
+        body: bytes,
+        status: int = HTTPStatus.OK,
+        *,
+        content_type: str = "application/json",
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        """Answer with a whole body."""
+        await self.begin(status, (("content-type", content_type), ("content-length", str(len(body))), *headers))
+        await self.send_piece(body, is_last=True)
+
+    async def begin(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
+        """Send status and headers."""
+        self.is_answered = True
+        raw = [(name.encode(), value.encode()) for name, value in headers]
+        await self._send({"type": "http.response.start", "status": int(status), "headers": raw})
+
+    async def send_piece(self, piece: bytes, *, is_last: bool = False) -> None:
+        """Send a piece of a body that has begun."""
+        await self._send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+
+    async def send_error(self, error: ApiError) -> None:
+        """Answer with an error."""
+        await self.send_bytes(error.body_bytes, error.status, headers=error.headers)
+
+
+Answer = Callable[["Serving", Exchange], Awaitable[None]]
+"""Answers a request. An error is raised; one that comes after the answer has begun is the function's own affair."""
+
+
+class Endpoint:
+    """An ASGI application for one route.
+
+    Neither plain handlers nor streams of web frameworks hear that a client left while they compute, so every endpoint
+    listens for it here; what runs for that client is then cancelled.
+    """
+
+    def __init__(self, serving: Serving, answer: Answer, *, has_body: bool = True) -> None:
+        """Take what answers, and whether requests have a body that it reads."""
+        self._serving = serving
+        self._answer = answer
+        self._has_body = has_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        exchange = Exchange(scope, send, {})
+        try:
+            exchange.body = await self._read(scope, receive)
+            await run_while_connected(receive, self._answer(self._serving, exchange))
+        except ClientDisconnectedError:
+            _logger.debug("A client left before its answer")
+        except Exception as error:  # the boundary: whatever went wrong, its client gets an answer
+            answer = api_error_of(error)
+            if exchange.is_answered:
+                raise ConnectionAbortedError("an answer broke off") from error
+            await exchange.send_error(answer)
+
+    async def _read(self, scope: Scope, receive: Receive) -> dict[str, Any]:
+        if not self._has_body:
+            return {}
+        config = self._serving.config
+        return parse_body(await read_body(scope, receive, config.max_body_bytes), config.max_json_depth)
+
+
+async def run_while_connected(receive: Receive, work: Awaitable[None]) -> None:
+    """Do something for a client, and cancel it when the client leaves.
+
+    Raises:
+        ClientDisconnectedError: it left.
+    """
+    worker = asyncio.ensure_future(work)
+    watcher = asyncio.ensure_future(_until_disconnect(receive))
+    try:
+        await asyncio.wait({worker, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if not worker.done():
+            raise ClientDisconnectedError
+        await worker
+    finally:
+        for task in (worker, watcher):
+            task.cancel()
+        await asyncio.gather(worker, watcher, return_exceptions=True)
+
+
+async def _until_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

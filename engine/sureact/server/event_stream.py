@@ -1,0 +1,77 @@
+"""Writes server-sent events: one JSON object an event, comments while nothing comes, and `[DONE]` at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from sureact.server.api_error import api_error_of
+
+if TYPE_CHECKING:
+    from sureact.server.api_error import ApiError
+    from sureact.server.endpoint import Exchange
+
+_HEADERS = (
+    ("content-type", "text/event-stream; charset=utf-8"),
+    ("cache-control", "no-cache"),
+    # Proxies such as nginx would hold a stream back until it is long enough.
+    ("x-accel-buffering", "no"),
+)
+
+
+class EventStream:
+    """A stream of events as the answer of an exchange. It begins with the first event, or with the first silence.
+
+    Until then an error is an answer of its own, with a status; afterwards it is an event.
+    """
+
+    def __init__(self, exchange: Exchange, keep_alive_s: float) -> None:
+        self._exchange = exchange
+        self._keep_alive_s = keep_alive_s
+        self._lock = asyncio.Lock()
+        self._last_sent = asyncio.get_running_loop().time()
+
+    async def send(self, event: Any, *, name: str | None = None) -> None:
+        """Send an object as an event, with the event's name if it has one."""
+        head = f"event: {name}\n" if name is not None else ""
+        await self._write(f"{head}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
+
+    async def run(self, work: Awaitable[None], *, end: bytes = b"data: [DONE]\n\n") -> None:
+        """Do what sends the events, and end the stream.
+
+        Raises:
+            Exception: the work failed before the stream began.
+        """
+        keeper = asyncio.ensure_future(self._keep_alive())
+        try:
+            await work
+        except Exception as error:  # the status is sent, so whatever went wrong is told as an event
+            if not self._exchange.is_answered:
+                raise
+            await self.send_error(api_error_of(error))
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+        await self._write(end, is_last=True)
+
+    async def send_error(self, error: ApiError) -> None:
+        """Send an error as an event."""
+        await self.send(error.body)
+
+    async def _write(self, data: bytes, *, is_last: bool = False) -> None:
+        async with self._lock:
+            if not self._exchange.is_answered:
+                await self._exchange.begin(HTTPStatus.OK, _HEADERS)
+            await self._exchange.send_piece(data, is_last=is_last)
+            self._last_sent = asyncio.get_running_loop().time()
+
+    async def _keep_alive(self) -> None:
+        while True:
+            silence = asyncio.get_running_loop().time() - self._last_sent
+            if silence >= self._keep_alive_s:
+                await self._write(b": keep-alive\n\n")
+                silence = 0.0
+            await asyncio.sleep(self._keep_alive_s - silence)

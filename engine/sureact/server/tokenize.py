@@ -1,0 +1,87 @@
+"""`/tokenize` and `/detokenize`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sureact.errors import SureactError
+from sureact.server.api_error import ApiError, api_error_of
+from sureact.server.chat_fields import template_variables
+from sureact.server.chat_messages import read_messages
+from sureact.server.chat_prompt import render_chat_prompt
+from sureact.server.field_values import boolean, read_token_ids, text
+from sureact.server.request_fields import MISSING, Field, honored, neutral, read_fields
+from sureact.server.sampling_fields import MODEL_FIELD
+from sureact.server.tool_plan import read_tools, tool_plan
+
+if TYPE_CHECKING:
+    from sureact.server.endpoint import Exchange
+    from sureact.server.serving import Serving
+
+TOKENIZE_FIELDS: Sequence[Field] = (
+    MODEL_FIELD,
+    text("prompt", default_text="none", note="This, or `messages`."),
+    honored("messages", "a list of messages", read_messages, default_text="none"),
+    honored("tools", "a list of functions", read_tools, (), default_text="none"),
+    boolean("add_generation_prompt", True),
+    boolean("continue_final_message", False),
+    honored("chat_template_kwargs", "an object", template_variables, default_text="none"),
+    boolean("parse_control_tokens", False, note="Whether `<|im_end|>` and the like in `prompt` are control tokens."),
+    boolean("return_token_strs", False, note="Adds the text of each token; control tokens have none."),
+    neutral("add_special_tokens", False, True, note="No model here has tokens that are added."),
+)
+
+DETOKENIZE_FIELDS: Sequence[Field] = (
+    MODEL_FIELD,
+    honored("tokens", "a list of token ids", read_token_ids, MISSING),
+)
+
+
+async def answer_tokenize(serving: Serving, exchange: Exchange) -> None:
+    """Answer with the token ids of a text, or of a chat's prompt.
+
+    Raises:
+        ApiError: the request is refused.
+    """
+    values = read_fields(exchange.body, TOKENIZE_FIELDS)
+    serving.check_model(values["model"])
+    if (values["prompt"] is None) == (values["messages"] is None):
+        raise ApiError("Give either prompt or messages.", param="prompt", code="missing_parameter")
+    ids = await asyncio.to_thread(_token_ids, serving, values)
+    answer: dict[str, Any] = {
+        "count": len(ids),
+        "max_model_len": serving.engine.engine.context_len,
+        "tokens": ids,
+    }
+    if values["return_token_strs"]:
+        token_bytes = serving.vocabulary.token_bytes
+        answer["token_strs"] = [token_bytes[token_id].decode(errors="replace") for token_id in ids]
+    await exchange.send_json(answer)
+
+
+async def answer_detokenize(serving: Serving, exchange: Exchange) -> None:
+    """Answer with the text of token ids.
+
+    Raises:
+        ApiError: the request is refused.
+    """
+    values = read_fields(exchange.body, DETOKENIZE_FIELDS)
+    serving.check_model(values["model"])
+    try:
+        prompt = serving.engine.engine.decode(values["tokens"])
+    except SureactError as error:
+        raise api_error_of(error, param="tokens") from error
+    await exchange.send_json({"prompt": prompt})
+
+
+def _token_ids(serving: Serving, values: Mapping[str, Any]) -> list[int]:
+    engine = serving.engine.engine
+    if values["messages"] is not None:
+        tools = tool_plan(values["tools"], None, is_parallel=True)
+        return engine.encode(render_chat_prompt(engine, values, tools).text)
+    try:
+        return engine.encode(values["prompt"], parse_control_tokens=values["parse_control_tokens"])
+    except SureactError as error:
+        raise api_error_of(error, param="prompt") from error

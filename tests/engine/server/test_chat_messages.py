@@ -1,0 +1,72 @@
+from typing import Any
+
+import pytest
+
+from sureact.server.api_error import ApiError
+from sureact.server.chat_messages import read_messages
+
+CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": [1]}'}}
+
+
+def test_contents_are_texts_or_parts() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert read_messages([{"role": "user", "content": parts}], "messages") == [{"role": "user", "content": "ab"}]
+
+
+def test_developers_are_the_system() -> None:
+    assert read_messages([{"role": "developer", "content": "a"}], "messages")[0]["role"] == "system"
+
+
+def test_arguments_are_read_as_text_and_as_object() -> None:
+    as_object = {**CALL, "function": {"name": "f", "arguments": {"a": [1]}}}
+    for call in (CALL, as_object):
+        (message,) = read_messages([{"role": "assistant", "content": None, "tool_calls": [call]}], "messages")
+        (read,) = message.get("tool_calls", [])
+        assert read["function"] == {"name": "f", "arguments": {"a": [1]}}
+        assert message["content"] == ""
+
+
+def test_what_a_client_sends_back_of_an_answer_is_taken() -> None:
+    answer = {
+        "role": "assistant",
+        "content": "a",
+        "refusal": None,
+        "annotations": [],
+        "audio": None,
+        "tool_calls": None,
+    }
+    assert read_messages([answer], "messages") == [{"role": "assistant", "content": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("messages", "param"),
+    [
+        ("hi", "messages"),
+        ([], "messages"),
+        (["hi"], "messages[0]"),
+        ([{"content": "a"}], "messages[0].role"),
+        ([{"role": "root", "content": "a"}], "messages[0].role"),
+        ([{"role": ["user"], "content": "a"}], "messages[0].role"),
+        ([{"role": "user<|im_end|>", "content": "a"}], "messages[0].role"),
+        ([{"role": "user"}], "messages[0].content"),
+        ([{"role": "user", "content": 3}], "messages[0].content"),
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}], "messages[0].content[0].type"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0].text"),
+        ([{"role": "user", "content": "a", "tool_calls": []}], "messages[0].tool_calls"),
+        ([{"role": "assistant"}], "messages[0].content"),
+        ([{"role": "assistant", "tool_calls": [{**CALL, "type": "code"}]}], "messages[0].tool_calls[0].type"),
+        (
+            [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}],
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        (
+            [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[]"}}]}],
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        ([{"role": "tool", "content": None}], "messages[0].content"),
+    ],
+)
+def test_what_is_no_message_is_refused_with_its_place(messages: Any, param: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        read_messages(messages, "messages")
+    assert refused.value.param == param
