@@ -62,22 +62,11 @@ class RunTrace:
         self._run: AgentRun | None = None
         self._vocabulary: Vocabulary | None = None
         self._num_written = 0
+        # Before the file is opened for writing, which ends a line that was cut off.
+        self._lock = None if resumed is None else _lock_of_resumed(resumed)
         self._writer = None if path is None else TraceWriter(path, redactor.clean) if redactor else TraceWriter(path)
-        self._lock: RunLock | None = None
-        if self._writer is not None:
-            try:
-                self._lock = self._locked(self._writer.path)
-            except BaseException:
-                self._writer.close()
-                raise
-
-    def _locked(self, path: Path) -> RunLock:
-        """Lock the run; one that goes on must be as it was when it was read."""
-        lock = RunLock(path, self._run_id)
-        if self._resumed and len(run_of(path, self._run_id).records) != self._resumed.num_records:
-            lock.release()
-            raise TraceError(f"Trace file {path}: the run {self._run_id} has gone on since it was read. Try again.")
-        return lock
+        if self._writer is not None and self._lock is None:
+            self._lock = RunLock(self._writer.path, self._run_id)
 
     def __enter__(self) -> RunTrace:
         return self
@@ -209,9 +198,21 @@ class RunTrace:
                 self._spans.generation(name, generation.output)
 
 
+def _lock_of_resumed(resumed: ResumePoint) -> RunLock:
+    """Lock a run that goes on, which must be as it was when it was read."""
+    lock = RunLock(resumed.path, resumed.run_id)
+    if len(run_of(resumed.path, resumed.run_id).records) != resumed.num_records:
+        lock.release()
+        raise TraceError(
+            f"Trace file {resumed.path}: the run {resumed.run_id} has gone on since it was read. Try again."
+        )
+    return lock
+
+
 def _generation_record(generation: Generation, vocabulary: Vocabulary | None) -> dict[str, Any]:
     output = generation.output
     constraint = generation.constraint
+    early_ends = [end._asdict() for end in output.early_ends]
     return {
         "text": output.text,
         "token_ids": output.token_ids,
@@ -223,6 +224,7 @@ def _generation_record(generation: Generation, vocabulary: Vocabulary | None) ->
         "stop_reason": output.stop_reason,
         "usage": asdict(output.usage),
         "timings": asdict(output.timings),
+        **({"early_ends": early_ends} if early_ends else {}),
     }
 
 
@@ -230,6 +232,7 @@ def _sampling_record(params: SamplingParams) -> dict[str, Any]:
     """Return what is not the default, and always the budget."""
     defaults = SamplingParams()
     values = {field.name: getattr(params, field.name) for field in fields(params)}
+    values["runaway"] = params.runaway and asdict(params.runaway)
     return {k: v for k, v in values.items() if k in ("max_tokens", "temperature") or v != getattr(defaults, k)}
 
 

@@ -20,7 +20,6 @@ from sureact.agent.signature import InputField, OutputField, Signature
 from sureact.agent.tool import Tool
 from sureact.agent.trajectory import Trajectory
 from sureact.errors import (
-    ConstraintStateError,
     ContextWindowExceededError,
     PromptTooLongError,
     SignatureError,
@@ -28,7 +27,7 @@ from sureact.errors import (
 )
 
 ANSWER = '{"reasoning": "looked", "answer": "Rome"}'
-SMALL = TokenLimits(thought=100, call=100, observation=300, outputs=100)
+SMALL = TokenLimits(thought=100, call=100, observation=300, kept_observation=300, outputs=100)
 
 
 def search(query: str, k: int = 3) -> list[str]:
@@ -123,14 +122,19 @@ def test_finish_ends_the_loop_and_its_observation_is_kept():
     assert prediction.termination_reason == "finish"
 
 
+def assert_refused(*script: str) -> None:
+    """The text cannot be decoded, which the model reads, and the run goes on."""
+    prediction = agent(*script, *FINISH)(question="?")
+    assert prediction.trajectory["observation_0"].startswith("Execution error in the call: ConstraintStateError")
+    assert prediction.termination_reason == "finish"
+
+
 def test_finish_with_arguments_cannot_be_decoded():
-    with pytest.raises(ConstraintStateError):
-        agent(" Done.\n", 'Action: finish\nArguments: {"answer": "Rome"}\n')(question="?")
+    assert_refused(" Done.\n", 'Action: finish\nArguments: {"answer": "Rome"}\n')
 
 
 def test_a_tool_that_is_not_there_cannot_be_decoded():
-    with pytest.raises(ConstraintStateError):
-        agent(" Hm.\n", "Action: browse\nArguments: {}\n")(question="?")
+    assert_refused(" Hm.\n", "Action: browse\nArguments: {}\n")
 
 
 def test_max_iters_ends_the_loop_without_an_error_and_the_outputs_are_given():
@@ -191,8 +195,7 @@ def test_the_model_sees_no_traceback_and_no_path_of_the_host():
 
 def test_arguments_that_do_not_fit_or_lack_cannot_be_decoded():
     for args in ({"query": 1}, {"k": 3}, {"query": "a", "more": 1}):
-        with pytest.raises(ConstraintStateError):
-            agent(*step("search", **args))(question="?")
+        assert_refused(*step("search", **args))
 
 
 # Truncation

@@ -146,8 +146,8 @@ def test_thinking_twice_in_a_thought_shares_one_budget():
 @pytest.mark.parametrize("name", FORMATS)
 def test_only_a_thought_may_open_a_think(name: str):
     look_call, finish = CALLS[name]
-    with pytest.raises(ConstraintStateError):
-        agent(ScriptedModel([" Hm.\n", f"<think>{look_call}"]), name)(q="?")
+    script = [" Hm.\n", f"<think>{look_call}", " Hm.\n", finish, ANSWER]
+    assert "ConstraintStateError" in agent(ScriptedModel(script), name)(q="?").trajectory["observation_0"]
     with pytest.raises(ConstraintStateError):
         agent(ScriptedModel([" Hm.\n", finish, f"<think>{ANSWER}"]), name)(q="?")
 
