@@ -174,6 +174,11 @@ class Tool:
         """What each run makes its own instance of; None for a function."""
         return self.func.state if isinstance(self.func, ToolMethod) else None
 
+    @property
+    def is_isolated(self) -> bool:
+        """Whether the function runs in a process of its own."""
+        return isinstance(self._attempt, IsolatedTool)
+
     def bound_to(self, instances: RunInstances) -> Tool:
         """Return the tool as it is in one run: with the run's instance, if it is a method."""
         if not isinstance(self.func, ToolMethod) or not isinstance(self._attempt, ToolAttempt):

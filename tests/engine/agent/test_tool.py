@@ -225,3 +225,11 @@ def test_a_tool_shows_what_its_function_shows():
     tool = Tool(search, name="find", desc="Finds.")
     assert (tool.__name__, tool.__doc__) == ("find", "Finds.")
     assert inspect.signature(tool) == inspect.signature(search)
+
+
+def test_a_tool_tells_whether_it_runs_in_a_process_of_its_own():
+    assert [Tool(divides_whole, isolate=isolate).is_isolated for isolate in (False, True)] == [False, True]
+
+
+def divides_whole(dividend: int, divisor: int) -> int:
+    return dividend // divisor
