@@ -27,6 +27,7 @@ PARTS_OF_TRITON_OPS = {
 OF_THE_WHOLE = {
     "tests/engine/agent/test_dspy_conformance.py",
     "tests/engine/agent/test_dspy_module_conformance.py",
+    "tests/engine/agent/test_react_v2_conformance.py",
     "tests/engine/execution/test_interpreted_model.py",
     "tests/engine/test_soak.py",
 }

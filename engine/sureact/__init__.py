@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sureact.agent.callback import Callback
+    from sureact.agent.history import History
     from sureact.agent.module import Module
     from sureact.agent.module_scope import track_usage
     from sureact.agent.predict import ChainOfThought, Predict
     from sureact.agent.prediction import Example, Prediction
     from sureact.agent.prompt import prompt
     from sureact.agent.react import ReAct
+    from sureact.agent.react_v2 import ReActV2
     from sureact.agent.signature import Signature
     from sureact.agent.tool import Tool
     from sureact.agent.trajectory import Trajectory
@@ -60,12 +62,14 @@ if TYPE_CHECKING:
 
 _NAMES_OF_MODULE = {
     "sureact.agent.callback": ("Callback",),
+    "sureact.agent.history": ("History",),
     "sureact.agent.module": ("Module",),
     "sureact.agent.module_scope": ("track_usage",),
     "sureact.agent.predict": ("ChainOfThought", "Predict"),
     "sureact.agent.prediction": ("Example", "Prediction"),
     "sureact.agent.prompt": ("prompt",),
     "sureact.agent.react": ("ReAct",),
+    "sureact.agent.react_v2": ("ReActV2",),
     "sureact.agent.signature": ("Signature",),
     "sureact.agent.tool": ("Tool",),
     "sureact.agent.trajectory": ("Trajectory",),
@@ -126,6 +130,7 @@ __all__ = [
     "Engine",
     "EngineConfig",
     "Example",
+    "History",
     "IndexUnreachableError",
     "InternalError",
     "ModelNotFoundError",
@@ -138,6 +143,7 @@ __all__ = [
     "PromptTooLongError",
     "PullError",
     "ReAct",
+    "ReActV2",
     "RequestAbortedError",
     "RunawayLimits",
     "SamplingParams",

@@ -1,0 +1,290 @@
+"""The session of a conversation with an agent: it only grows, by thoughts, calls, observations and messages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from sureact.agent.agent_run import Call, Generation, Thought
+from sureact.agent.events import CallDelta, CallWithdrawn, Event, ThoughtDelta
+from sureact.agent.formats.qwen_tool_turns import SUBMIT
+from sureact.agent.prediction import RunUsage
+from sureact.agent.prompt_format import think_closed
+from sureact.agent.recorded_session import RecordedSession
+from sureact.agent.streaming import stream_text
+from sureact.agent.thinking import ThoughtWriter
+from sureact.agent.token_limits import RunBudget, TokenLimits
+from sureact.agent.trajectory import Trajectory
+from sureact.errors import ConstraintError, ConstraintStateError, ContextWindowExceededError, OutputTruncatedError
+from sureact.outputs import StepOutput, TokenUsage
+from sureact.sampling_params import SamplingParams
+from sureact.tokens.chat_template import PromptText
+
+if TYPE_CHECKING:
+    from sureact.agent.call_rules import CallChoice
+    from sureact.agent.formats.qwen_tool_turns import QwenToolTurnsFormat
+    from sureact.agent.history import History
+    from sureact.agent.language_model import LanguageModel
+    from sureact.constraints.constraint import Constraint
+
+_NOTHING = StepOutput(
+    text="", token_ids=(), finish_reason="stop", usage=TokenUsage(prompt_tokens=0, cached_tokens=0, completion_tokens=0)
+)
+"""What was generated where a grammar left no way on."""
+
+_logger = logging.getLogger(__name__)
+
+# What the format writes around a thought, a call and an observation, in tokens.
+_FORMAT_TOKENS_PER_CALL = 64
+# What stands between two calls, and the token that tells whether there is another one.
+_MORE_TOKENS = 4
+
+
+class TurnSession:
+    """A session that goes on with a conversation, and each thing that is decided on it."""
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        turns_format: QwenToolTurnsFormat,
+        history: History,
+        inputs: Mapping[str, Any],
+        limits: TokenLimits,
+        emit: Callable[[Event], None],
+        *,
+        origin: str,
+    ) -> None:
+        """Open a session with the conversation so far and what the user says now.
+
+        Args:
+            lm: the model.
+            turns_format: how turns are written down.
+            history: the conversation; its token ids are taken over if they are of `origin`, else it is rendered anew.
+            inputs: what the user says.
+            limits: most tokens per part.
+            emit: told of each piece of text.
+            origin: digest of the model, the instructions and the tools.
+
+        Raises:
+            ContextWindowExceededError: it does not fit, or leaves no room for a turn and the outputs.
+        """
+        self.trajectory = Trajectory()
+        """A step per call of this run."""
+        self.usage = RunUsage()
+        self.generations: list[Generation] = []
+        """What was generated for the last part."""
+        self._lm = lm
+        self._format = turns_format
+        self._limits = limits
+        self._emit = emit
+        self.budget = RunBudget(limits, self.usage)
+        """Of the whole run."""
+        self._session = RecordedSession(lm)
+        self._turn_start = 0
+        try:
+            self.opening_text = self._open(history, inputs, origin)
+            """What stands before the first thought; of ids that were taken over, their number."""
+            self._require_room()
+        except BaseException:
+            self._session.close()
+            raise
+
+    def _open(self, history: History, inputs: Mapping[str, Any], origin: str) -> str:
+        if not history.turns:
+            opening = self._format.opening(inputs)
+            self._session.append(opening)
+            return opening.text
+        message = self._format.observations_of(history.turns[-1]) + self._format.message(inputs)
+        if history.token_ids and history.origin == origin:
+            self._session.append(history.token_ids)
+            before = f"[{len(history.token_ids):,} tokens of the conversation so far]"
+        else:
+            if history.token_ids:
+                _logger.warning(
+                    "The conversation was had with another model, or with other instructions or tools, so its %d turns "
+                    "are written anew.",
+                    len(history.turns),
+                )
+            rendered = self._format.turns(history.turns)
+            self._session.append(rendered)
+            before = rendered.text
+        self._session.append(message)
+        return before + message.text
+
+    @property
+    def token_ids(self) -> Sequence[int]:
+        """All token ids of the context."""
+        return self._session.token_ids
+
+    @property
+    def observation_limit(self) -> int:
+        """Most tokens of an observation."""
+        return min(self._limits.observation, self._lm.context_len // 4)
+
+    def has_room_for_turn(self) -> bool:
+        """Whether a turn of one call fits, whatever it holds, and a call of `submit` after it."""
+        return self._room_left(self._limits.thought + self._limits.call, num_observations=1) >= 0
+
+    def begin_turn(self) -> None:
+        """Mark where the turn begins."""
+        self._turn_start = len(self._session.token_ids)
+
+    def drop_turn(self) -> None:
+        """Cut a turn without observations off the context."""
+        self._session.truncate(self._turn_start)
+
+    def think(self, step_index: int) -> tuple[Thought, bool]:
+        """Decode a thought; return it, and whether the model ended its turn with it, without a call."""
+        self.generations = []
+        writer = ThoughtWriter(
+            self._session,
+            self._format,
+            self._limits.thought,
+            lambda params: self._generate(params, None, lambda text: self._emit(ThoughtDelta(step_index, text))),
+        )
+        text = writer.write(is_open=False)
+        last = writer.outputs[-1]
+        # A stop, the start of a call among them, is a text or ids; the end of a turn is neither.
+        has_ended = last.finish_reason == "stop" and not isinstance(last.stop_reason, str | tuple)
+        return Thought(text, writer.output, writer.thinking), has_ended
+
+    def decide_call(self, step_index: int, call_id: str, choice: CallChoice) -> Call | None:
+        """Decode the first call of a turn; None when `TokenLimits.call` ended it early.
+
+        A call that the choice masks is taken back, and another tool is decided on, as `AgentRun.decide_call` does.
+        """
+        from sureact.constraints.narrowed_call import narrowed_call
+
+        self.generations = []
+        start, names = len(self._session.token_ids), choice.names
+        while True:
+            constraint = narrowed_call(self._format.call_constraint, names)
+            call = self._call(constraint, self._limits.call, step_index, call_id)
+            if call is None or call.refusal or not choice.is_masked(call.tool_name, call.tool_args):
+                return call
+            names = tuple(name for name in names if name != call.tool_name)
+            if not names or not self.budget.has_tokens(self._limits.call):
+                return call
+            self._session.truncate(start)
+            self._emit(CallWithdrawn(step_index, call.tool_name, call.tool_args))
+
+    def decide_another(self, step_index: int, call_id: str, num_calls: int) -> Call | None:
+        """Let the model end the turn or begin another call, and decode that; None when there is none.
+
+        A call that `TokenLimits.call` ended early, or that found no way on, is cut off again, and there is none either.
+
+        Args:
+            step_index: step of the other call.
+            call_id: its id.
+            num_calls: calls of the turn so far.
+        """
+        if not self.budget.has_tokens(_MORE_TOKENS + self._limits.call) or self.budget.is_out_of_time:
+            return None
+        constraint = self._format.later_call_constraint
+        if constraint is None or self._room_left(_MORE_TOKENS + self._limits.call, num_calls + 1) < 0:
+            return None
+        self.generations = []
+        end_of_call = len(self._session.token_ids)
+        self._append(self._format.between_calls)
+        after_newline = len(self._session.token_ids)
+        peeked = self._generate(self._format.peek_params(self._session), None, lambda text: None)
+        if not self._format.begins_call(peeked):
+            self.drop_call(end_of_call)
+            return None
+        self._session.truncate(after_newline)
+        call = self._call(constraint, self._limits.call, step_index, call_id)
+        if call is None or not call.tool_name:
+            _logger.warning("A further call of a turn did not end within %d tokens and is left out.", self._limits.call)
+            self.drop_call(end_of_call)
+            return None
+        return call
+
+    def drop_call(self, end_of_call: int) -> None:
+        """Cut off what follows a call of the open turn."""
+        self._session.truncate(end_of_call)
+
+    def force_submit(self, step_index: int, call_id: str, *, begins_turn: bool) -> Call:
+        """Decode a call of `submit`, whatever the model would do.
+
+        Args:
+            step_index: its step.
+            call_id: its id.
+            begins_turn: whether it opens a turn; else it follows a thought.
+
+        Raises:
+            OutputTruncatedError: it did not end within `TokenLimits.outputs`.
+            ConstraintError: the outputs break a rule that no grammar can hold.
+        """
+        self.generations = []
+        if begins_turn:
+            self._append(think_closed(self._format.thought_start))
+        call = self._call(self._format.submit_constraint, self._limits.outputs, step_index, call_id)
+        if call is None:
+            raise OutputTruncatedError(
+                f"The outputs did not end within {self._limits.outputs} tokens; raise TokenLimits.outputs. What came: "
+                f"{self.generations[-1].output.text!r}."
+            )
+        if call.refusal is not None:
+            raise call.refusal
+        return call
+
+    def observe(self, texts: Sequence[str], tool_s: float) -> None:
+        """Append the observations of a turn."""
+        self._append(self._format.observations(texts))
+        self.usage.tool_s += tool_s
+
+    def close(self) -> None:
+        """Give the session's memory back and stop the clock."""
+        self._session.close()
+        self.usage.seconds = self.budget.seconds
+
+    @property
+    def chose_submit(self) -> bool:
+        """Whether the last call, which did not end, was one of `submit`."""
+        return self._format.tool_name_of(self.generations[-1].output.text) == SUBMIT
+
+    def _call(self, constraint: Constraint, limit: int, step_index: int, call_id: str) -> Call | None:
+        params = SamplingParams(max_tokens=limit)
+        start = len(self._session.token_ids)
+        try:
+            output = self._generate(params, constraint, lambda text: self._emit(CallDelta(step_index, text, call_id)))
+        except ConstraintStateError as error:
+            self._session.truncate(start)
+            return Call("", {}, _NOTHING, error)
+        if output.finish_reason == "length":
+            return None
+        try:
+            name, args = cast("tuple[str, dict[str, Any]]", constraint.parse(output.text))
+        except ConstraintError as error:
+            return Call(self._format.tool_name_of(output.text), {}, output, error)
+        return Call(name, args, output)
+
+    def _generate(
+        self, params: SamplingParams, constraint: Constraint | None, on_text: Callable[[str], None]
+    ) -> StepOutput:
+        output = stream_text(self._session, params, constraint, on_text)
+        self.usage.add(output)
+        self.generations.append(Generation(output, params, constraint))
+        return output
+
+    def _append(self, text: PromptText) -> None:
+        if text.text:
+            self._session.append(text)
+
+    def _room_left(self, num_tokens: int, num_observations: int) -> int:
+        """Return what is left of the context after that and a forced call of `submit`."""
+        observations = num_observations * (self.observation_limit + _FORMAT_TOKENS_PER_CALL)
+        outputs = self._limits.outputs + _FORMAT_TOKENS_PER_CALL
+        return self._lm.context_len - len(self._session.token_ids) - num_tokens - observations - outputs
+
+    def _require_room(self) -> None:
+        if self.has_room_for_turn():
+            return
+        used = len(self._session.token_ids)
+        needed = self._lm.context_len - used - self._room_left(self._limits.thought + self._limits.call, 1)
+        raise ContextWindowExceededError(
+            f"The conversation with the new inputs has {used:,} tokens, and a turn and the outputs take up to "
+            f"{needed:,}, but the context is {self._lm.context_len:,}. Begin a new conversation, shorten the inputs, "
+            "or lower TokenLimits."
+        )
