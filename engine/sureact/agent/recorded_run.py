@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from sureact.agent.trace import read_trace
 from sureact.agent.trajectory import Step
 from sureact.errors import TraceError
-from sureact.outputs import StepOutput, StepTimings, TokenUsage
+from sureact.outputs import EarlyEnd, StepOutput, StepTimings, TokenUsage
 
 
 class RecordedPart(NamedTuple):
@@ -196,4 +196,5 @@ def output_of(generation: Mapping[str, Any]) -> StepOutput | None:
         usage=TokenUsage(**generation["usage"]),
         timings=StepTimings(**generation["timings"]),
         forced_indices=tuple(generation["forced"] or ()),
+        early_ends=tuple(EarlyEnd(**end) for end in generation.get("early_ends", ())),
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from sureact.agent.call_policy import require_seconds
 from sureact.errors import ConfigError
+from sureact.sampling_params import RunawayLimits, SamplingParams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +36,11 @@ class TokenLimits:
     """Seconds after which no step is begun, nor a call decided; nor a step that would go beyond them if it took as long
     as the longest one before. The outputs are given after that. None for no limit."""
 
+    on_max_tokens: Literal["cut", "close"] = "close"
+    """What the tokens of a call or of outputs do to them: as in `SamplingParams`, but they are closed by default."""
+    runaway: RunawayLimits | None = field(default_factory=RunawayLimits)
+    """What ends thoughts, calls and outputs that run on; None for nothing."""
+
     def __post_init__(self) -> None:
         """Validate."""
         for name in ("thought", "call", "observation", "outputs", "kept_observation"):
@@ -45,6 +51,7 @@ class TokenLimits:
                 f"TokenLimits.run is {self.run:,}; one step and the outputs take up to {self.step + self.outputs:,} "
                 "tokens (thought + call + outputs). Raise it, or lower those."
             )
+        SamplingParams(on_max_tokens=self.on_max_tokens, runaway=self.runaway)  # refuses what they cannot be
         if self.max_seconds is not None:
             require_seconds("TokenLimits.max_seconds", self.max_seconds)
 
@@ -55,10 +62,16 @@ class TokenLimits:
 
     @classmethod
     def recorded(cls, header: Mapping[str, Any]) -> TokenLimits:
-        """Return the limits of the header of a trace; before version 3, observations were not cut again."""
+        """Return the limits of the header of a trace; before version 3, observations were not cut again.
+
+        Where it does not tell how text is ended that runs on, none was.
+        """
         known = {field.name for field in fields(cls)}
         limits = {name: value for name, value in header["limits"].items() if name in known}
-        return cls(**{"kept_observation": limits["observation"], **limits})
+        runaway = limits.get("runaway")
+        options: dict[str, Any] = {"on_max_tokens": "cut", "kept_observation": limits["observation"], **limits}
+        options["runaway"] = runaway and RunawayLimits(**runaway)
+        return cls(**options)
 
 
 class RunBudget:

@@ -65,6 +65,8 @@ class GenerationRecord(TypedDict):
     stop_reason: str | list[int] | int | None
     usage: UsageRecord
     timings: TimingsRecord
+    early_ends: NotRequired[list[dict[str, Any]]]
+    """Where it, or a value in it, was ended because it ran on, as in `EarlyEnd`; absent where nothing was."""
 
 
 class HeaderRecord(RecordStart):
@@ -82,7 +84,7 @@ class HeaderRecord(RecordStart):
     """`instructions`, and the types by name: `input_types`, `output_types`."""
     inputs: dict[str, Any]
     tools: list[ToolRecord]
-    limits: NotRequired[dict[str, float | None]]
+    limits: NotRequired[dict[str, Any]]
     """As in `TokenLimits`."""
     max_iters: NotRequired[int]
     on_repeat: NotRequired[str]

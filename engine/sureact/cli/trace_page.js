@@ -44,6 +44,7 @@ function numbers(generation) {
     `decode ${seconds(timings.decode_s)}`,
     timings.mask_s ? `mask ${seconds(timings.mask_s)}` : "",
     `ended by ${generation.finish_reason}`,
+    ...(generation.early_ends || []).map((end) => `${end.pointer || "text"} ended early: ${end.reason}`),
   ];
   return element("div", "numbers", parts.filter(Boolean).join(" \u00b7 "));
 }

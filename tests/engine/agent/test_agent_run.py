@@ -8,6 +8,7 @@ from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.trajectory import Step, Trajectory
 from sureact.errors import ConfigError, PromptTooLongError, RequestAbortedError, SessionError
+from sureact.sampling_params import RunawayLimits
 
 
 def run_on(lm: ScriptedModel, limits: TokenLimits | None = None) -> AgentRun:
@@ -19,7 +20,7 @@ def run_on(lm: ScriptedModel, limits: TokenLimits | None = None) -> AgentRun:
 @pytest.mark.parametrize("name", ["thought", "call", "observation", "outputs"])
 def test_limits_below_one_are_refused(name: str):
     with pytest.raises(ConfigError, match=name):
-        TokenLimits(**{name: 0})
+        TokenLimits(**{name: 0})  # pyright: ignore[reportArgumentType]
 
 
 def test_observations_take_at_most_a_quarter_of_the_context():
@@ -98,3 +99,15 @@ def test_a_truncation_that_fails_or_makes_nothing_shorter_changes_nothing():
         run.make_room_for_step(drop_all_but_one)
     assert len(run.trajectory.steps) == 2
     assert len(lm.sessions) == 1
+
+
+def test_thoughts_calls_and_outputs_are_ended_where_they_run_on():
+    limits = TokenLimits(runaway=RunawayLimits(repeated_tokens=200))
+    run = run_on(ScriptedModel([" Hm.\n", "Action: finish\nArguments: {}\n"]), limits)
+    run.begin_step()
+    run.think(0)
+    (thought,) = run.generations
+    run.decide_call(0)
+    (call,) = run.generations
+    for generation in (thought, call):
+        assert (generation.params.on_max_tokens, generation.params.runaway) == ("close", limits.runaway)

@@ -1,6 +1,6 @@
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -149,13 +149,20 @@ def test_a_signature_comes_back_as_it_was_written() -> None:
     assert signature_record(Signature(signature_text(record), record["instructions"])) == record
 
 
-def test_an_engine_replays_its_own_run(tmp_path: Path, roomy_engine: Engine) -> None:
+@pytest.mark.parametrize("on_max_tokens", ["cut", "close"])
+def test_an_engine_replays_its_own_run(
+    tmp_path: Path, roomy_engine: Engine, on_max_tokens: Literal["cut", "close"]
+) -> None:
     path = tmp_path / "t.jsonl"
-    limits = TokenLimits(thought=8, call=60, outputs=40)
+    limits = TokenLimits(thought=8, call=60, outputs=40, on_max_tokens=on_max_tokens)
     react = ReAct("q -> answer: bool", [add], lm=roomy_engine, limits=limits, trace=path, max_iters=2)
-    with pytest.raises(OutputTruncatedError):
-        react(q="?")
+    if on_max_tokens == "cut":
+        with pytest.raises(OutputTruncatedError):
+            react(q="?")
+    else:
+        assert react(q="?").answer in (True, False)
     report = replay(recorded_agent(run_of(path), roomy_engine), path)
+    assert report.is_whole is (on_max_tokens == "close")
     assert report.difference is None
     assert report.num_steps > 0
     assert report.changed_masks == []

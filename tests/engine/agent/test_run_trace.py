@@ -1,15 +1,25 @@
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
+from sureact.agent.agent_run import Generation
 from sureact.agent.react import ReAct
-from sureact.agent.run_trace import RunTrace, token_texts
+from sureact.agent.recorded_run import output_of
+from sureact.agent.run_trace import (
+    RunTrace,
+    _generation_record,  # pyright: ignore[reportPrivateUsage]
+    token_texts,
+)
 from sureact.agent.scripted_model import ScriptedModel, byte_vocabulary
 from sureact.agent.trace import read_trace
 from sureact.agent.trace_records import TRACE_VERSION, Record
 from sureact.engine import Engine
+from sureact.outputs import EarlyEnd, StepOutput, TokenUsage
+from sureact.sampling_params import RunawayLimits, SamplingParams
 
 SCRIPT = (
     " I add.\n",
@@ -69,7 +79,8 @@ def test_the_header_says_what_the_run_starts_from(tmp_path: Path) -> None:
     assert header["signature"]["output_types"] == {"answer": "int"}
     assert (header["inputs"], header["max_iters"], header["on_repeat"]) == ({"question": "é?"}, 7, "run")
     limits = {"thought": 200, "call": 512, "observation": 1024, "outputs": 1024, "kept_observation": 128}
-    assert header["limits"] == {**limits, "run": None, "max_seconds": None}
+    ends = {"on_max_tokens": "close", "runaway": asdict(RunawayLimits())}
+    assert header["limits"] == {**limits, "run": None, "max_seconds": None, **ends}
     assert [tool["name"] for tool in header["tools"]] == ["add", "finish"]
 
 
@@ -79,11 +90,24 @@ def test_a_generation_tells_its_tokens_and_how_they_were_asked_for(tmp_path: Pat
     assert (free["text"], "".join(free["tokens"])) == (" I add.\n", " I add.\n")
     assert free["constraint"] is None
     assert "\n" in free["sampling"].pop("stop")
-    assert free["sampling"] == {"max_tokens": 200, "include_stop": True, "temperature": 0.0}
+    ends = {"on_max_tokens": "close", "runaway": asdict(RunawayLimits())}
+    assert free["sampling"] == {"max_tokens": 200, "include_stop": True, "temperature": 0.0, **ends}
     assert (free["finish_reason"], free["stop_reason"]) == ("stop", "\n")
     assert len(masked["constraint"]) == 64
     assert masked["token_ids"] == list(b'Action: add\nArguments: {"a": 1}\n')
     assert (call["tool_name"], call["tool_args"], call["refusal"]) == ("add", {"a": 1}, None)
+
+
+def test_what_was_ended_early_is_recorded_and_read_back() -> None:
+    usage = TokenUsage(prompt_tokens=1, cached_tokens=0, completion_tokens=2)
+    end = EarlyEnd("repetition", 96, "/q")
+    output = StepOutput(text="ab", token_ids=(1, 2), finish_reason="stop", usage=usage, early_ends=(end,))
+    record = _generation_record(Generation(output, SamplingParams(), None), None)
+    assert record["early_ends"] == [{"reason": "repetition", "num_tokens": 96, "pointer": "/q"}]
+    assert output_of(json.loads(json.dumps(record))) == output
+    assert "early_ends" not in _generation_record(
+        Generation(replace(output, early_ends=()), SamplingParams(), None), None
+    )
 
 
 def test_a_call_that_did_not_end_is_recorded_without_a_name(tmp_path: Path) -> None:

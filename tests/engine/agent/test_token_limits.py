@@ -1,3 +1,5 @@
+import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-SMALL = {"thought": 10, "call": 20, "outputs": 30}
+SMALL: dict[str, Any] = {"thought": 10, "call": 20, "outputs": 30}
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,8 @@ SMALL = {"thought": 10, "call": 20, "outputs": 30}
         ({"max_seconds": 0}, "max_seconds"),
         ({"max_seconds": float("inf")}, "max_seconds"),
         ({"max_seconds": "9"}, "max_seconds"),
+        ({"on_max_tokens": "stop"}, "on_max_tokens is 'stop'; it must be 'cut' or 'close'"),
+        ({"runaway": {}}, "runaway is {}"),
     ],
 )
 def test_limits_that_cannot_be_kept_are_refused(options: dict[str, Any], message: str):
@@ -42,8 +46,14 @@ def test_limits_that_cannot_be_kept_are_refused(options: dict[str, Any], message
 
 def test_recorded_limits_are_read_and_old_ones_cut_no_observation_again():
     old = TokenLimits.recorded({"limits": {"thought": 1, "call": 2, "observation": 900, "outputs": 4}})
-    assert old == TokenLimits(thought=1, call=2, observation=900, outputs=4, kept_observation=900)
+    unended: dict[str, Any] = {"on_max_tokens": "cut", "runaway": None}
+    assert old == TokenLimits(thought=1, call=2, observation=900, outputs=4, kept_observation=900, **unended)
     assert TokenLimits.recorded({"limits": {"kept_observation": 5, "observation": 9, "later": 1}}).kept_observation == 5
+
+
+@pytest.mark.parametrize("limits", [TokenLimits(), TokenLimits(runaway=None, on_max_tokens="cut", run=9000)])
+def test_what_a_trace_records_is_read_back(limits: TokenLimits):
+    assert TokenLimits.recorded({"limits": json.loads(json.dumps(asdict(limits)))}) == limits
 
 
 def test_a_step_is_begun_only_if_it_and_the_outputs_fit():
