@@ -1,13 +1,19 @@
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from sureact.agent.agent_run import AgentRun, TokenLimits
+from sureact.agent.call_rules import CallChoice
 from sureact.agent.cancellation import Cancellation
-from sureact.agent.events import Event
+from sureact.agent.events import CallWithdrawn, Event
 from sureact.agent.module_scope import cancelled_by
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.trajectory import Step, Trajectory
-from sureact.errors import ConfigError, PromptTooLongError, RequestAbortedError, SessionError
+from sureact.constraints.llguidance_state import GrammarState
+from sureact.engine import Engine
+from sureact.errors import ConfigError, ConstraintStateError, PromptTooLongError, RequestAbortedError, SessionError
 from sureact.sampling_params import RunawayLimits
 
 
@@ -111,3 +117,67 @@ def test_thoughts_calls_and_outputs_are_ended_where_they_run_on():
     (call,) = run.generations
     for generation in (thought, call):
         assert (generation.params.on_max_tokens, generation.params.runaway) == ("close", limits.runaway)
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def on_engine(engine: Engine, events: list[Event]) -> AgentRun:
+    react = ReAct("q -> a", [add], lm=engine, prompt_format="fields")
+    limits = TokenLimits(thought=8, call=80, outputs=40)
+    run = AgentRun(engine, react.prompt_format, {"q": "?"}, limits, events.append)
+    run.begin_step()
+    run.think(0)
+    return run
+
+
+@pytest.mark.parametrize("name", ["add", "finish"])
+def test_a_model_can_call_what_it_may_name_only(roomy_engine: Engine, name: str):
+    run = on_engine(roomy_engine, [])
+    call = run.decide_call(0, CallChoice((name,)))
+    assert call is not None
+    assert call.tool_name == name
+    run.close()
+
+
+def test_on_a_model_a_masked_call_is_taken_back_and_leaves_nothing(roomy_engine: Engine):
+    events: list[Event] = []
+    run = on_engine(roomy_engine, events)
+    start = len(run.token_ids)
+    seen: list[str] = []
+
+    def is_masked(name: str, args: Mapping[str, Any]) -> bool:
+        seen.append(name)
+        return len(seen) == 1
+
+    call = run.decide_call(0, CallChoice(("add", "finish"), is_masked))
+    assert call is not None
+    assert sorted(seen) == ["add", "finish"]
+    assert call.tool_name == seen[1]
+    (withdrawn,) = [event for event in events if isinstance(event, CallWithdrawn)]
+    assert withdrawn.tool_name == seen[0]
+    assert list(run.token_ids[start:]) == list(call.output.token_ids)
+    assert len(run.generations) == 2
+    run.close()
+
+
+def test_on_a_model_a_dead_end_refuses_the_call_and_leaves_the_thought(
+    roomy_engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    def dead_end(self: GrammarState, bitmask: object, row: int) -> None:
+        raise ConstraintStateError("No token of this vocabulary can continue the constrained text.")
+
+    run = on_engine(roomy_engine, [])
+    before = list(run.token_ids)
+    with monkeypatch.context() as patched:
+        patched.setattr(GrammarState, "fill_bitmask", dead_end)
+        call = run.decide_call(0, CallChoice(("add", "finish")))
+    assert call is not None
+    assert isinstance(call.refusal, ConstraintStateError)
+    assert (call.tool_name, list(run.token_ids)) == ("", before)
+    after = run.decide_call(0)  # the session goes on
+    assert after is not None
+    assert after.tool_name in ("add", "finish")
+    run.close()
