@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from sureact.agent.agent_run import Call, Generation, Thought
@@ -263,6 +264,7 @@ class TurnSession:
     def _generate(
         self, params: SamplingParams, constraint: Constraint | None, on_text: Callable[[str], None]
     ) -> StepOutput:
+        params = replace(params, on_max_tokens=self._limits.on_max_tokens, runaway=self._limits.runaway)
         output = stream_text(self._session, params, constraint, on_text)
         self.usage.add(output)
         self.generations.append(Generation(output, params, constraint))

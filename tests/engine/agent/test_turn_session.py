@@ -181,6 +181,15 @@ def test_an_error_inside_a_generation_passes_on():
         opened(RequestAbortedError("")).think(0)
 
 
+def test_every_generation_is_ended_as_the_limits_say():
+    session = opened("I look.\n", CALL, limits=TokenLimits(on_max_tokens="cut", runaway=None))
+    session.think(0)
+    (thought,) = session.generations
+    session.decide_call(0, "call_0_0", ALL)
+    (call,) = session.generations
+    assert [(g.params.on_max_tokens, g.params.runaway) for g in (thought, call)] == [("cut", None)] * 2
+
+
 def test_what_a_run_took_is_counted():
     session = opened("I look.\n", CALL)
     session.think(0)
