@@ -9,8 +9,10 @@ from typing import Any
 
 # Read when torch, triton and huggingface_hub are imported, so set before any test imports them.
 os.environ["HF_HUB_OFFLINE"] = "1"
-# Of several processes (pytest-xdist) each takes one thread: more than there are cores wait for each other in every op.
-os.environ.setdefault("OMP_NUM_THREADS", "1" if "PYTEST_XDIST_WORKER" in os.environ else "2")
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # One of several processes, which has inherited the line above: more threads than cores wait for each other in every op.
+    os.environ["OMP_NUM_THREADS"] = "1"
 if not Path("/proc/driver/nvidia").exists():
     os.environ["TRITON_INTERPRET"] = "1"
 
