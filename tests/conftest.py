@@ -11,7 +11,7 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # One of several processes, which has inherited the line above: more threads than cores wait for each other in every op.
+    # One of several processes, which inherits the line above: more threads than cores wait for each other in every op.
     os.environ["OMP_NUM_THREADS"] = "1"
 if not Path("/proc/driver/nvidia").exists():
     os.environ["TRITON_INTERPRET"] = "1"
