@@ -66,6 +66,12 @@ class History:
     origin: str = ""
     """Digest of the model, the instructions and the tools that `token_ids` belong to."""
 
+    def __post_init__(self) -> None:
+        """Validate."""
+        for turn in self.turns:
+            if not turn.calls:
+                raise ConfigError(f"Turn {turn.index} of the history has no call; each has one, the last of `submit`.")
+
     def __len__(self) -> int:
         """Turns."""
         return len(self.turns)

@@ -109,6 +109,10 @@ class ToolTurns:
         self._trace.thought(step_index, thought)
         if has_ended:
             return self._force("no_call", thought)
+        if session.budget.is_out_of_time:
+            session.drop_turn()
+            self._trace.step_dropped()
+            return self._force("time_budget")
         choice = self._agent.rules.choice(step_index, session.trajectory, self._earlier)
         first = session.decide_call(step_index, self._call_id(0), choice)
         if first is None:

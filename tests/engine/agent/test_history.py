@@ -36,7 +36,8 @@ def test_a_history_comes_back_whole_from_json():
 
 
 def test_turns_put_together_by_hand_need_no_token_ids():
-    history = History.from_dict({"turns": [{"index": 0, "inputs": {}, "thought": "", "calls": []}]})
+    look = {"id": "call_0_0", "tool_name": "look", "tool_args": {}, "observation": ""}
+    history = History.from_dict({"turns": [{"index": 0, "inputs": {}, "thought": "", "calls": [look]}]})
     assert (len(history), history.token_ids, history.origin) == (1, (), "")
 
 
@@ -63,6 +64,7 @@ def test_what_a_later_version_may_add_to_a_turn_is_left_out():
         (turn(inputs=[1]), "inputs of turn 0"),
         (turn(outputs="x"), "outputs of turn 0"),
         (turn(thought=None), "thought of turn 0"),
+        (turn(calls=[]), "has no call"),
         (call(observation=1), "observation of a call"),
         (call(tool_args=None), "tool_args of call_0_0"),
     ],

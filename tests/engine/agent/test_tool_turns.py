@@ -11,7 +11,7 @@ from sureact.agent.history import History
 from sureact.agent.react_v2 import ReActV2
 from sureact.agent.scripted_model import ScriptedModel, encode
 from sureact.agent.signature import InputField, OutputField, Signature
-from sureact.agent.token_limits import TokenLimits
+from sureact.agent.token_limits import RunBudget, TokenLimits
 from sureact.agent.tool import Tool
 from sureact.errors import ConstraintStateError, SignatureError
 
@@ -226,6 +226,12 @@ def test_submit_is_forced_when_no_turn_fits_any_more():
     assert (prediction.forced_by, prediction.answer) == ("context", 7)
     assert len(prediction.history) == 3
     assert not lm.script
+
+
+def test_no_turn_is_begun_and_no_call_decided_once_the_time_is_over(monkeypatch: pytest.MonkeyPatch):
+    assert agent(FORCED, limits=TokenLimits(max_seconds=1e-9))(question="?").forced_by == "time_budget"
+    monkeypatch.setattr(RunBudget, "is_out_of_time", True)
+    assert agent(["Hm.\n", *FORCED])(question="?").forced_by == "time_budget"
 
 
 def test_what_tools_raise_that_is_no_error_ends_the_run_and_closes_the_session():
