@@ -21,6 +21,7 @@ from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.tool import Tool
 from sureact.agent.trace import read_trace
 from sureact.agent.trajectory import Trajectory
+from sureact.engine import Engine
 from sureact.errors import ConfigError, ConstraintStateError, TraceError
 
 ANSWER = '{"reasoning": "", "answer": "yes"}'
@@ -373,3 +374,21 @@ def test_a_run_is_not_resumed_while_it_is_at_work(tmp_path: Path) -> None:
 
     agent([*step("meddle"), *FINISH], tools=[meddle], trace=path)(question="?")
     assert "is at work in another process or thread" in seen[0]
+
+
+@pytest.mark.model
+def test_a_real_model_that_repeats_itself_is_led_elsewhere(model_folder: Any, tmp_path: Path) -> None:
+    from sureact.evaluation.tasks.task_set import all_tasks
+    from sureact.evaluation.tasks.tools import tools_named
+
+    (task,) = [task for task in all_tasks() if task.id == "arithmetic-05"]
+    path = tmp_path / "t.jsonl"
+    with Engine(str(model_folder), max_model_len=8192, kv_cache_gb=0.2) as engine:
+        options: dict[str, Any] = {"tools": tools_named(task.tools), "lm": engine, "max_iters": 3}
+        reminded = ReAct(task.signature, **options, prompt_format="fields", on_repeat="remind")(question=task.question)
+        masked = ReAct(task.signature, **options, prompt_format="fields", trace=path)(question=task.question)
+        report = replay(recorded_agent(run_of(path), engine), path)
+    assert any(done.is_repeat for done in reminded.trajectory.steps)
+    calls = [json.dumps(called) for called in made(masked)]
+    assert len(set(calls)) == len(calls)
+    assert (report.difference, report.is_whole, report.changed_masks) == (None, True, [])
