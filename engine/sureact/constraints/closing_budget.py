@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sureact.constraints.closing_text import MAX_CLOSING_TOKENS, find_closing
+from sureact.constraints.closing_text import MAX_CLOSING_TOKENS, find_closing, is_end
 from sureact.constraints.early_end import Closing
 from sureact.constraints.repetition import CHECK_EVERY
 from sureact.outputs import EarlyEnd
@@ -68,7 +68,7 @@ class ClosingBudget:
             return Closing(num_tokens, tuple(end), "end", -1, EarlyEnd("max_tokens", num_tokens, None))
         return None
 
-    def is_affordable(self, num_tokens: int, token_id: int, outline: Outline) -> bool:
+    def is_affordable(self, num_tokens: int, token_id: int, outline: Callable[[], Outline]) -> bool:
         """Whether the text can still be ended after one more token."""
         if self._ends.get(num_tokens, [])[:1] == [token_id]:
             return True
@@ -81,7 +81,7 @@ class ClosingBudget:
         self._state.accept_token(token_id)
         try:
             left = self._max_tokens - num_tokens - 1
-            end = find_closing(self._state, self._vocabulary, min(left, MAX_CLOSING_TOKENS), outline.read(data))
+            end = self._end(num_tokens + 1, token_id, left, lambda: outline().read(data))
         finally:
             self._state.rollback(1)
         return end is not None
@@ -112,11 +112,20 @@ class ClosingBudget:
 
     def _end_at(self, token_ids: Sequence[int], left: int, outline: Callable[[], Outline]) -> list[int] | None:
         num_tokens = len(token_ids)
-        end = find_closing(self._state, self._vocabulary, min(left, MAX_CLOSING_TOKENS), outline())
-        # From another start a search may go another, longer way than the one that is being followed.
-        before = self._ends.get(num_tokens - 1, [])
-        if before and before[0] == token_ids[-1] and (end is None or len(end) >= len(before)):
-            end = before[1:]
+        end = self._end(num_tokens, token_ids[-1] if token_ids else -1, left, outline)
         if end is not None:
             self._ends[num_tokens] = end
         return end
+
+    def _end(self, num_tokens: int, last_id: int, left: int, outline: Callable[[], Outline]) -> list[int] | None:
+        """Return what ends the text from where the position stands, if it takes no more than `left` tokens.
+
+        What ended it a token before mostly still does, and is tried first: a search takes a hundred times as long, and
+        might go a longer way than the one that is being followed.
+        """
+        before = self._ends.get(num_tokens - 1)
+        if before:
+            end = before[1:] if before[0] == last_id else before
+            if len(end) <= left and is_end(self._state, end):
+                return end
+        return find_closing(self._state, self._vocabulary, min(left, MAX_CLOSING_TOKENS), outline())

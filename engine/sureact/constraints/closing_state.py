@@ -192,7 +192,7 @@ class ClosingState(ConstraintState):
 
     def _is_affordable(self, token_id: int) -> bool:
         assert self._budget is not None
-        return self._budget.is_affordable(len(self._token_ids), token_id, self._outline())
+        return self._budget.is_affordable(len(self._token_ids), token_id, self._outline)
 
     def _is_in(self, closing: Closing, token_id: int) -> bool:
         forced = closing.forced_ids(len(self._token_ids))

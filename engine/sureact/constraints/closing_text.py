@@ -73,7 +73,7 @@ def canonical(state: ConstraintState, vocabulary: Vocabulary, token_ids: Sequenc
     for is_text, run in groupby(token_ids, key=lambda token_id: bool(vocabulary.token_bytes[token_id])):
         ids = list(run)
         spelled += tokenizer.tokenize_bytes(spell(vocabulary, ids)) if is_text else ids
-    is_end_kept = len(spelled) < len(token_ids) and _ends(state, spelled)
+    is_end_kept = len(spelled) < len(token_ids) and is_end(state, spelled)
     return spelled if is_end_kept else list(token_ids)
 
 
@@ -95,7 +95,7 @@ def spell(vocabulary: Vocabulary, token_ids: Sequence[int]) -> bytes:
     return b"".join(vocabulary.token_bytes[token_id] for token_id in token_ids)
 
 
-def _ends(state: ConstraintState, token_ids: Sequence[int]) -> bool:
+def is_end(state: ConstraintState, token_ids: Sequence[int]) -> bool:
     """Whether tokens are legal and the text may end after them."""
     count = state.accept_tokens(token_ids)
     may_end = count == len(token_ids) and state.is_accepting

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sureact.constraints.choice import choice
-from sureact.constraints.closing_text import byte_token, canonical_part, find_closing, spell
+from sureact.constraints.closing_text import byte_token, canonical_part, find_closing, is_end, spell
 from sureact.constraints.constraint import Constraint, ConstraintState
 from sureact.constraints.json_outline import Outline
 from sureact.constraints.json_schema import json_schema
@@ -113,4 +113,6 @@ def test_a_part_is_spelled_legally_or_not_at_all(vocabulary: Vocabulary) -> None
     state = json_schema({"type": "array"}).compile(vocabulary).new_state()
     assert canonical_part(state, vocabulary, b'["') == [ord("["), ord('"')]
     assert canonical_part(state, vocabulary, b"}") is None
+    assert not is_end(state, [ord("[")])
+    assert is_end(state, [ord("["), ord("]")])
     assert byte_token(vocabulary, ord("}")) == ord("}")
