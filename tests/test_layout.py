@@ -29,6 +29,10 @@ OF_THE_WHOLE = {
     "tests/engine/agent/test_dspy_module_conformance.py",
     "tests/engine/agent/test_react_v2_conformance.py",
     "tests/engine/execution/test_interpreted_model.py",
+    "tests/engine/server/test_bad_requests.py",
+    "tests/engine/server/test_disconnects.py",
+    "tests/engine/server/test_openai_client.py",
+    "tests/engine/server/test_streaming.py",
     "tests/engine/test_soak.py",
 }
 """Tests of no single file."""

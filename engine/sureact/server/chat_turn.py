@@ -333,6 +333,6 @@ def told_stop_reason(serving: Serving, output: StepOutput, params: SamplingParam
         return ids[0]
     # A stop given as text may spell a control token, which is matched by its id.
     for text in params.stop_texts:
-        if tuple(serving.engine.engine.encode(text, parse_control_tokens=True)) == ids:
+        if ids == (serving.control_id(text),):
             return text
     return None

@@ -83,6 +83,8 @@ class Serving:
 
     def control_id(self, token: str) -> int | None:
         """Return the id of a control token, such as `<think>`; None if the tokenizer has none of that name."""
+        if token.endswith(" "):  # which no prompt may end in
+            return None
         ids = self.engine.engine.encode(token, parse_control_tokens=True)
         return ids[0] if len(ids) == 1 and ids[0] in self.vocabulary.control_ids else None
 

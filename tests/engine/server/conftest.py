@@ -123,7 +123,7 @@ def served(engine: ScriptedEngine) -> Iterator[str]:
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
     deadline = time.monotonic() + 20
-    while not server.started:
+    while not (server.started and app.state.serving.is_ready):
         assert time.monotonic() < deadline, "the server does not start"
         time.sleep(0.01)
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -25,15 +25,15 @@ from sureact.server.api_error import ApiError, api_error_of
         (UnsupportedSchemaError("bad", keyword="k", pointer="/k"), 400, "invalid_request_error", "unsupported_schema"),
         (RequestAbortedError("closed"), 503, "server_error", "engine_closed"),
         (OutOfMemoryError("none"), 503, "server_error", "no_memory"),
-        (InternalError("/home/me/x.py broke"), 500, "server_error", "internal_error"),
-        (KeyError("/home/me"), 500, "server_error", "internal_error"),
+        (InternalError("/opt/sureact/x.py broke"), 500, "server_error", "internal_error"),
+        (KeyError("/opt/sureact"), 500, "server_error", "internal_error"),
     ],
 )
 def test_errors_become_answers(error: Exception, status: int, kind: str, code: str) -> None:
     answer = api_error_of(error, param="messages")
     told = json.loads(answer.body_bytes)["error"]
     assert (answer.status, told["type"], told["code"]) == (status, kind, code)
-    assert "/home" not in told["message"]
+    assert "/opt" not in told["message"]
     assert told["param"] == ("messages" if status == 400 else None)
 
 

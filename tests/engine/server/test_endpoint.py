@@ -48,7 +48,7 @@ def test_whatever_goes_wrong_is_answered_as_json(engine: ScriptedEngine) -> None
     sent: list[dict[str, Any]] = []
 
     async def fail(serving: Serving, exchange: Exchange) -> None:
-        raise ZeroDivisionError("in /home/me/secret.py")
+        raise ZeroDivisionError("in /opt/secret.py")
 
     async def send(message: Any) -> None:
         sent.append(message)

@@ -56,11 +56,11 @@ def test_an_error_before_the_first_event_is_no_event() -> None:
 def test_an_error_inside_is_an_event() -> None:
     async def work(stream: EventStream) -> None:
         await stream.send({})
-        raise InternalError("/home/me")
+        raise InternalError("/opt/secret")
 
     wire = run(work)
     assert '"code": "internal_error"' in wire.text
-    assert "/home" not in wire.text
+    assert "/opt" not in wire.text
     assert wire.text.endswith("data: [DONE]\n\n")
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typing_extensions import override
 
+from sureact.agent import call_opening
+from sureact.agent.call_opening import CLOSE_TAG, OPEN_TAG, is_stopped
 from sureact.agent.formats.qwen_tool_call import QwenToolCallFormat
 from sureact.agent.prompt_format import call_branches, plain_text, template_text
 from sureact.constraints.call_grammar import ControlToken, tool_call_grammar
@@ -21,10 +23,6 @@ if TYPE_CHECKING:
     from sureact.constraints.constraint import Constraint
     from sureact.outputs import StepOutput
 
-OPEN_TAG = "<tool_call>"
-CLOSE_TAG = "</tool_call>"
-BARE_CALLS = ('{"name":', '{ "name":', '{\n"name":', '{\n  "name":', '{\n    "name":')
-"""How calls begin that have no tag; Qwen's coder models write most of theirs so, in a fence."""
 MAX_CALL_TOKENS = 512
 MAX_ANSWER_TOKENS = 512
 
@@ -106,12 +104,12 @@ class FreeDecoder(CallDecoder):
             session.append(template_text(OPEN_TAG))
         params = SamplingParams(max_tokens=MAX_CALL_TOKENS, stop=closing_stops(session))
         output = session.generate(params)
-        if is_tag(output):
+        if is_stopped(output):
             session.append(template_text(CLOSE_TAG))
         return DecodedCalls(
             read_calls(output.text, tools) or [_unread(output.text)],
             output.usage.completion_tokens,
-            is_over=not is_tag(output),
+            is_over=not is_stopped(output),
         )
 
     @override
@@ -166,17 +164,12 @@ def calls_schema(tools: Mapping[str, Tool]) -> dict[str, Any]:
 
 def opening_stops(session: LanguageModelSession) -> list[str | tuple[int, ...]]:
     """Return what a call begins with: its tag, as text and as ids, or the bare JSON of small models."""
-    return [*BARE_CALLS, OPEN_TAG, _ids_of(OPEN_TAG, session)]
+    return call_opening.opening_stops(_ids_of(OPEN_TAG, session))
 
 
 def closing_stops(session: LanguageModelSession) -> list[str | tuple[int, ...]]:
     """Return what a call ends with."""
     return [CLOSE_TAG, _ids_of(CLOSE_TAG, session)]
-
-
-def is_tag(output: StepOutput) -> bool:
-    """Whether a stop that was given ended the text, not the end of the turn or of the budget."""
-    return isinstance(output.stop_reason, str | tuple)
 
 
 def _ids_of(tag: str, session: LanguageModelSession) -> tuple[int, ...]:

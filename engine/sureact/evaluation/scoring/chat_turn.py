@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from sureact.agent.call_opening import BARE_CALLS, is_stopped, without_fence
 from sureact.agent.further_call import BETWEEN_CALLS, FurtherCall
 from sureact.agent.prompt_format import plain_text
 from sureact.agent.tool_notation import function_notation
-from sureact.evaluation.scoring.call_decoder import BARE_CALLS, is_tag, opening_stops
+from sureact.evaluation.scoring.call_decoder import opening_stops
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MAX_CALLS = 16
 MAX_TEXT_TOKENS = 256
 """Before a call; a model that has not begun one by then answers without."""
-_FENCE = re.compile(r"```(?:json)?\s*$")
 
 
 class ChatTurn(NamedTuple):
@@ -53,7 +52,7 @@ def take_turn(
             if further is None or not calls:
                 output = session.generate(SamplingParams(max_tokens=MAX_TEXT_TOKENS, stop=opening_stops(session)))
                 num_tokens += output.usage.completion_tokens
-                if not is_tag(output):
+                if not is_stopped(output):
                     break
                 is_bare = output.stop_reason in BARE_CALLS
                 if is_bare and not decoder.is_free:
@@ -83,7 +82,7 @@ def _notations(tools: Mapping[str, Tool]) -> list[dict[str, object]]:
 
 def _drop_fence(session: LanguageModelSession, output: StepOutput) -> None:
     """Take back the fence that a call without a tag would have stood in: the tag takes its place."""
-    kept = _FENCE.sub("", output.text)
+    kept = without_fence(output.text)
     if kept == output.text:
         return
     session.truncate(len(session.token_ids) - len(output.token_ids))

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sureact.agent.call_opening import CLOSE_TAG, is_stopped
 from sureact.agent.observation import cut_to_tokens
 from sureact.agent.prompt_format import plain_text, template_text
 from sureact.agent.tool import FINISH
 from sureact.agent.tool_call import run_tool
-from sureact.evaluation.scoring.call_decoder import CLOSE_TAG, DecodedCalls, closing_stops, is_tag
+from sureact.evaluation.scoring.call_decoder import DecodedCalls, closing_stops
 from sureact.evaluation.scoring.call_reading import ReadCall, read_calls
 from sureact.sampling_params import SamplingParams
 
@@ -88,7 +89,7 @@ class PeerLoop:
             max_tokens=limits.thought + limits.call, stop=[_OBSERVATION_LABEL, *closing_stops(session)]
         )
         output = session.generate(params)
-        if is_tag(output) and output.stop_reason != _OBSERVATION_LABEL:
+        if is_stopped(output) and output.stop_reason != _OBSERVATION_LABEL:
             session.append(template_text(CLOSE_TAG))
         elif not output.text.endswith("\n"):
             session.append(plain_text("\n"))
