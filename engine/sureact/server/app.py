@@ -42,6 +42,8 @@ _GETS = (
 )
 
 
+ROUTES = tuple(path for path, _ in (*_POSTS, *_GETS))
+"""Every path that is served."""
 def create_app(engine: AsyncEngine, config: ServerConfig) -> Starlette:
     """Return the application that serves an engine, which stays its caller's to close."""
     serving = Serving(engine, config)

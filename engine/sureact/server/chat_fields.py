@@ -32,7 +32,7 @@ CHAT_FIELDS: Sequence[Field] = (
     honored("messages", "a list of messages", read_messages, MISSING),
     *SAMPLING_FIELDS,
     integer("max_tokens", None, least=1, default_text="what the context has room for"),
-    integer("max_completion_tokens", None, least=1, note="The same as `max_tokens`."),
+    integer("max_completion_tokens", None, least=1, default_text="none", note="The same as `max_tokens`."),
     boolean("logprobs", False, note="Of the answer's tokens, before the constraint's mask and the temperature."),
     integer("top_logprobs", None, least=0, most=20, default_text="0", note="Only with `logprobs`."),
     *STREAM_FIELDS,

@@ -102,6 +102,7 @@ STREAM_FIELDS: Sequence[Field] = (
         "stream_options",
         "an object with `include_usage`",
         _stream_options,
+        default_text="none",
         note="Only with `stream`.",
     ),
 )

@@ -1,7 +1,9 @@
 """The official client of the protocol, over a loopback socket."""
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import openai
@@ -97,6 +99,17 @@ def test_texts_and_models(openai_client: openai.OpenAI, engine: ScriptedEngine) 
     assert openai_client.completions.create(model="tiny", prompt="Hello").choices[0].text == " there"
     assert [model.id for model in openai_client.models.list()] == ["tiny"]
     assert openai_client.models.retrieve("tiny").id == "tiny"
+
+
+def test_the_page_of_the_docs_runs(served: str, engine: ScriptedEngine) -> None:
+    page = Path(__file__).parents[3] / "docs" / "server.md"
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    engine.say(CALL)
+    names: dict[str, Any] = {}
+    code = block.replace("http://127.0.0.1:8000", served).replace("qwen2.5-coder-0.5b-instruct", "tiny")
+    exec(compile(code, str(page), "exec"), names)
+    names["client"].close()
+    assert names["answer"].choices[0].message.tool_calls[0].function.name == "get_weather"
 
 
 def test_errors_have_their_classes(openai_client: openai.OpenAI) -> None:

@@ -79,7 +79,7 @@ def both(client: Client, engine: ScriptedEngine, script: str, seed: int, **body:
     return streamed
 
 
-PROPERTY = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @PROPERTY
