@@ -19,6 +19,7 @@ from sureact.server.completions import answer_completion
 from sureact.server.endpoint import Endpoint
 from sureact.server.health import answer_health, answer_ready
 from sureact.server.models import answer_model, answer_models
+from sureact.server.openapi import answer_openapi
 from sureact.server.serving import Serving
 from sureact.server.tokenize import answer_detokenize, answer_tokenize
 
@@ -39,11 +40,12 @@ _GETS = (
     ("/v1/models/{model:path}", answer_model),
     ("/health", answer_health),
     ("/ready", answer_ready),
+    ("/openapi.json", answer_openapi),
 )
-
-
 ROUTES = tuple(path for path, _ in (*_POSTS, *_GETS))
 """Every path that is served."""
+
+
 def create_app(engine: AsyncEngine, config: ServerConfig) -> Starlette:
     """Return the application that serves an engine, which stays its caller's to close."""
     serving = Serving(engine, config)

@@ -1,0 +1,93 @@
+"""Schemas of the fields whose tables say in words only what they hold, by name, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_TEXTS: dict[str, Any] = {"type": "array", "items": _TEXT}
+TOKEN_IDS: dict[str, Any] = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": (1 << 31) - 1}}
+"""Whether the model has them is not looked at."""
+_PART = _object(("type", "text"), type={"const": "text"}, text=_TEXT)
+_CONTENT = {"anyOf": [_TEXT, {"type": "array", "items": _PART}]}
+_ARGUMENTS = {"anyOf": [{"type": "object"}, {"type": "string", "contentMediaType": "application/json"}]}
+_CALL = _object(
+    ("function",),
+    id=_TEXT,
+    type={"const": "function"},
+    function=_object(("name",), name=_TEXT, arguments=_ARGUMENTS),
+)
+_MESSAGE = {
+    "oneOf": [
+        _object(("role", "content"), role={"enum": ["system", "developer", "user"]}, content=_CONTENT, name=_TEXT),
+        _object(
+            ("role",),
+            role={"const": "assistant"},
+            content=_CONTENT,
+            tool_calls={"type": "array", "items": _CALL},
+            reasoning_content=_TEXT,
+            name=_TEXT,
+        ),
+        _object(("role", "content"), role={"const": "tool"}, content=_CONTENT, tool_call_id=_TEXT, name=_TEXT),
+    ]
+}
+_JSON_SCHEMA = {"type": ["object", "boolean"]}
+_FUNCTION_NAME = {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
+_FUNCTION = _object(
+    ("name",), name=_FUNCTION_NAME, description=_TEXT, parameters={"type": "object"}, strict={"type": "boolean"}
+)
+
+NAMED_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    "messages": {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": 10_000},
+    "prompt": {"anyOf": [_TEXT, TOKEN_IDS, {"type": "array", "items": {"anyOf": [_TEXT, TOKEN_IDS]}, "minItems": 1}]},
+    "tokens": TOKEN_IDS,
+    "stop": {"anyOf": [{**_TEXT, "minLength": 1}, {**_TEXTS, "items": {**_TEXT, "minLength": 1}, "maxItems": 64}]},
+    "stream_options": _object(include_usage={"type": "boolean"}),
+    "tools": {
+        "type": "array",
+        "maxItems": 128,
+        "items": _object(("type", "function"), type={"const": "function"}, function=_FUNCTION),
+    },
+    "tool_choice": {
+        "anyOf": [
+            {"enum": ["none", "auto", "required"]},
+            _object(("type", "function"), type={"const": "function"}, function=_object(("name",), name=_TEXT)),
+        ]
+    },
+    "response_format": {
+        "oneOf": [
+            _object(("type",), type={"enum": ["text", "json_object"]}),
+            _object(
+                ("type", "json_schema"),
+                type={"const": "json_schema"},
+                json_schema=_object(
+                    ("schema",), name=_TEXT, description=_TEXT, schema=_JSON_SCHEMA, strict={"type": "boolean"}
+                ),
+            ),
+        ]
+    },
+    "structured_outputs": {
+        "oneOf": [
+            _object(("json",), json={"type": ["object", "boolean", "string"]}),
+            _object(("regex",), regex=_TEXT),
+            _object(("choice",), choice=_TEXTS),
+            _object(("grammar",), grammar=_TEXT),
+            _object(("json_object",), json_object={"const": True}),
+        ]
+    },
+    "chat_template_kwargs": {
+        "type": "object",
+        "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+    },
+}

@@ -1,0 +1,58 @@
+"""The schemas of fields that hold more than one value of one type."""
+
+from typing import Any
+
+import jsonschema
+import pytest
+
+from sureact.server.answer_constraint import read_response_format, read_structured_outputs
+from sureact.server.api_error import ApiError
+from sureact.server.chat_messages import read_messages
+from sureact.server.openapi_schemas import NAMED_SCHEMAS
+from sureact.server.request_fields import Read
+from sureact.server.tool_plan import read_tool_choice, read_tools
+
+_FUNCTION = {"name": "look_up", "description": "Looks up.", "parameters": {"type": "object"}, "strict": True}
+_CALL = {"id": "c", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+_CASES: list[tuple[str, Read, Any, bool]] = [
+    ("messages", read_messages, [{"role": "user", "content": "hi", "name": "me"}], True),
+    ("messages", read_messages, [{"role": "user", "content": [{"type": "text", "text": "hi"}]}], True),
+    ("messages", read_messages, [{"role": "assistant", "tool_calls": [_CALL]}], True),
+    ("messages", read_messages, [{"role": "tool", "content": "42", "tool_call_id": "c"}], True),
+    ("messages", read_messages, [], False),
+    ("messages", read_messages, [{"role": "user"}], False),
+    ("messages", read_messages, [{"role": "judge", "content": "hi"}], False),
+    ("messages", read_messages, [{"role": "user", "content": "hi", "tool_call_id": "c"}], False),
+    ("messages", read_messages, [{"role": "user", "content": [{"type": "image_url"}]}], False),
+    ("tools", read_tools, [{"type": "function", "function": _FUNCTION}], True),
+    ("tools", read_tools, [{"type": "function", "function": {"name": "look up"}}], False),
+    ("tools", read_tools, [{"type": "web_search", "function": _FUNCTION}], False),
+    ("tool_choice", read_tool_choice, "required", True),
+    ("tool_choice", read_tool_choice, {"type": "function", "function": {"name": "look_up"}}, True),
+    ("tool_choice", read_tool_choice, "any", False),
+    ("tool_choice", read_tool_choice, {"name": "look_up"}, False),
+    ("response_format", read_response_format, {"type": "json_object"}, True),
+    ("response_format", read_response_format, {"type": "json_schema", "json_schema": {"schema": {}}}, True),
+    ("response_format", read_response_format, {"type": "json_schema"}, False),
+    ("response_format", read_response_format, {"type": "xml"}, False),
+    ("structured_outputs", read_structured_outputs, {"choice": ["yes", "no"]}, True),
+    ("structured_outputs", read_structured_outputs, {"json": '{"type": "object"}'}, True),
+    ("structured_outputs", read_structured_outputs, {"choice": ["yes"], "regex": "yes"}, False),
+    ("structured_outputs", read_structured_outputs, {"ebnf": "yes"}, False),
+]
+
+
+@pytest.mark.parametrize("name", NAMED_SCHEMAS)
+def test_every_schema_is_one(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(NAMED_SCHEMAS[name])
+
+
+@pytest.mark.parametrize(("name", "read", "value", "is_allowed"), _CASES)
+def test_a_schema_takes_what_the_server_reads(name: str, read: Read, value: Any, is_allowed: bool) -> None:
+    assert jsonschema.Draft202012Validator(NAMED_SCHEMAS[name]).is_valid(value) == is_allowed
+    try:
+        read(value, name)
+    except ApiError:
+        assert not is_allowed
+    else:
+        assert is_allowed
