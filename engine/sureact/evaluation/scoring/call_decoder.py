@@ -15,7 +15,7 @@ from sureact.agent.prompt_format import call_branches, plain_text, template_text
 from sureact.constraints.call_grammar import ControlToken, tool_call_grammar
 from sureact.errors import ConstraintError
 from sureact.evaluation.scoring.call_reading import ReadCall, first_object, judged, read_calls
-from sureact.sampling_params import SamplingParams
+from sureact.sampling_params import RunawayLimits, SamplingParams
 
 if TYPE_CHECKING:
     from sureact.agent.language_model import LanguageModelSession
@@ -76,7 +76,9 @@ class OwnDecoder(CallDecoder):
             delimiter=QwenToolCallFormat.before_arguments,
             suffix=("}\n", ControlToken(CLOSE_TAG)),
         )
-        output = session.generate(SamplingParams(max_tokens=MAX_CALL_TOKENS), constraint)
+        # As our agents do: text that runs on is ended, and a call is complete within its budget.
+        params = SamplingParams(max_tokens=MAX_CALL_TOKENS, on_max_tokens="close", runaway=RunawayLimits())
+        output = session.generate(params, constraint)
         num_tokens = output.usage.completion_tokens
         if output.finish_reason == "length":
             return DecodedCalls([_cut_off()], num_tokens, is_over=True)
