@@ -31,6 +31,8 @@ OF_THE_WHOLE = {
     "tests/engine/execution/test_interpreted_model.py",
     "tests/engine/server/test_bad_requests.py",
     "tests/engine/server/test_disconnects.py",
+    "tests/engine/server/test_dspy_client.py",
+    "tests/engine/server/test_langchain_client.py",
     "tests/engine/server/test_openai_client.py",
     "tests/engine/server/test_streaming.py",
     "tests/engine/test_soak.py",

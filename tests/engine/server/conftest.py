@@ -8,7 +8,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -112,12 +112,11 @@ def client(engine: ScriptedEngine) -> Client:
     return Client(create_app(AsyncEngine.of(engine), ServerConfig(served_model_name="tiny")))
 
 
-@pytest.fixture
-def served(engine: ScriptedEngine) -> Iterator[str]:
-    """The address of a real server on a loopback port."""
+@contextlib.contextmanager
+def listening(app: Any) -> Generator[str]:
+    """Serve an application on a loopback port, and give its address."""
     import uvicorn
 
-    app = create_app(AsyncEngine.of(engine), ServerConfig(served_model_name="tiny"))
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
@@ -130,3 +129,10 @@ def served(engine: ScriptedEngine) -> Iterator[str]:
     server.should_exit = True
     thread.join(20)
     listener.close()
+
+
+@pytest.fixture
+def served(engine: ScriptedEngine) -> Iterator[str]:
+    """The address of a real server on a loopback port."""
+    with listening(create_app(AsyncEngine.of(engine), ServerConfig(served_model_name="tiny"))) as address:
+        yield address
