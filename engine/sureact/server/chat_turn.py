@@ -240,9 +240,11 @@ class ChatTurn:
             and self._last.finish_reason == "stop"
         ):
             output = await self._generate(self._free(_MORE_TOKENS), calls.more)
-            if not output.token_ids:
+            if output.token_ids[-len(calls.tag_ids) :] != calls.tag_ids:
+                await self._session.truncate(end_of_call)
                 return
             await self._call(has_tag=True)
+            end_of_call = len(self._session)
 
     async def _call(self, *, has_tag: bool) -> None:
         """Decode one call."""

@@ -39,7 +39,7 @@ class CallConstraints:
     first: Constraint
     """A call with its opening tag."""
     more: Constraint
-    """After a call: the opening of another one, or nothing."""
+    """After a call: the opening of another one, or the end of the turn."""
     later: Constraint
     """A call without its opening tag."""
     first_format: CallFormat
@@ -219,7 +219,8 @@ def _call_constraints(serving: Serving, tools: ToolPlan) -> CallConstraints:
     constraints = CallConstraints(
         tuple(serving.engine.engine.encode(OPEN_TAG, parse_control_tokens=True)),
         first=tool_call_grammar(tools.branches, prefix=(opening, before), delimiter=between, suffix=suffix),
-        more=grammar(f'start: ("\\n" {tag})?'),
+        # Small models write the newline whatever follows, so that it alone opens no call.
+        more=grammar(f'start: ("\\n" {tag}?)?'),
         later=tool_call_grammar(tools.branches, prefix=before, delimiter=between, suffix=suffix),
         first_format=CallFormat(_text(opening, before), between, _text(*suffix)),
         later_format=CallFormat(before, between, _text(*suffix)),

@@ -82,6 +82,12 @@ def test_one_call_is_all_where_no_two_may_stand(engine: ScriptedEngine) -> None:
     assert len(turn(engine, f"{CALL}\n{CALL}", tools=TOOLS, tool_choice=named).calls) == 1
 
 
+def test_a_newline_after_a_call_opens_no_other(engine: ScriptedEngine) -> None:
+    told = turn(engine, CALL + "\n", tools=TOOLS)
+    assert (len(told.calls), told.reason) == (1, "tool_calls")
+    assert told.end.token_ids[-1] == engine.encode("</tool_call>", parse_control_tokens=True)[0]
+
+
 def test_a_tool_without_parameters_gets_an_empty_object(engine: ScriptedEngine) -> None:
     told = turn(engine, '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>', tools=TOOLS)
     assert told.calls == [("get_time", "{}")]
