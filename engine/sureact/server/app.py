@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -17,7 +18,9 @@ from sureact.server.api_error import ApiError
 from sureact.server.chat_completions import answer_chat
 from sureact.server.completions import answer_completion
 from sureact.server.endpoint import Endpoint
+from sureact.server.gate import Gate
 from sureact.server.health import answer_health, answer_ready
+from sureact.server.metrics import answer_metrics
 from sureact.server.models import answer_model, answer_models
 from sureact.server.openapi import answer_openapi
 from sureact.server.serving import Serving
@@ -40,6 +43,7 @@ _GETS = (
     ("/v1/models/{model:path}", answer_model),
     ("/health", answer_health),
     ("/ready", answer_ready),
+    ("/metrics", answer_metrics),
     ("/openapi.json", answer_openapi),
 )
 ROUTES = tuple(path for path, _ in (*_POSTS, *_GETS))
@@ -61,7 +65,12 @@ def create_app(engine: AsyncEngine, config: ServerConfig) -> Starlette:
 
     routes = [Route(path, Endpoint(serving, answer), methods=["POST"]) for path, answer in _POSTS]
     routes += [Route(path, Endpoint(serving, answer, has_body=False), methods=["GET"]) for path, answer in _GETS]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refuse})
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=[Middleware(Gate, serving=serving)],
+        exception_handlers={HTTPException: _refuse},
+    )
     app.state.serving = serving
     return app
 

@@ -16,6 +16,7 @@ from sureact.agent.call_opening import OPEN_TAG, opening_stops, without_fence
 from sureact.agent.prompt_format import AFTER_THINK, THINK_CLOSE, plain_text, template_text
 from sureact.sampling_params import SamplingParams
 from sureact.server.call_text import CallText
+from sureact.server.request_record import new_generation
 from sureact.server.text_shaping import ShownLogprobs, TextBeforeCall, TrimmedText
 from sureact.server.turn_events import CallBegun, CallPiece, TextPiece, TurnEnd, TurnUsage
 
@@ -65,6 +66,7 @@ class ChatTurn:
         self._is_cut = False
         """Whether the thought left no room for an answer."""
         self._last: StepOutput | None = None
+        self._generation = new_generation()
         self._call_names: frozenset[str] = plan.tools.callable_names
 
     async def run(self) -> None:
@@ -81,7 +83,9 @@ class ChatTurn:
             self._is_cut = self._is_cut or self._room < 1
             if not self._is_cut:
                 await self._answer()
-            await self._emit(self._end())
+            end = self._end()
+            self._generation.end(end.usage, end.finish_reason)
+            await self._emit(end)
 
     @property
     def _room(self) -> int:
@@ -239,12 +243,12 @@ class ChatTurn:
             and self._last is not None
             and self._last.finish_reason == "stop"
         ):
+            end_of_call = len(self._session)
             output = await self._generate(self._free(_MORE_TOKENS), calls.more)
             if output.token_ids[-len(calls.tag_ids) :] != calls.tag_ids:
                 await self._session.truncate(end_of_call)
                 return
             await self._call(has_tag=True)
-            end_of_call = len(self._session)
 
     async def _call(self, *, has_tag: bool) -> None:
         """Decode one call."""
@@ -287,6 +291,7 @@ class ChatTurn:
     ) -> AsyncGenerator[StreamDelta]:
         async with self._session.stream(params, constraint) as deltas:
             async for delta in deltas:
+                self._generation.saw(delta)
                 if delta.output is not None:
                     self._count(delta.output)
                 yield delta

@@ -15,6 +15,7 @@ from sureact.server.chat_turn import told_stop_reason
 from sureact.server.event_stream import EventStream
 from sureact.server.field_values import boolean, integer, one_of, read_list, read_text, read_token_ids, refuse, text
 from sureact.server.request_fields import MISSING, Field, honored, neutral, read_fields, refused
+from sureact.server.request_record import new_generation
 from sureact.server.sampling_fields import (
     CLIENT_FIELDS,
     MODEL_FIELD,
@@ -227,8 +228,10 @@ async def _generate(
     logprobs = ShownLogprobs(serving.vocabulary.token_bytes)
     stream = serving.engine.stream(job.prompt_ids, job.params, job.constraint, cache_salt=job.cache_salt)
     output: StepOutput | None = None
+    generation = new_generation()
     async with stream as deltas:
         async for delta in deltas:
+            generation.saw(delta)
             told = logprobs.push(delta, delta.text)
             output = delta.output
             if delta.text or told:
@@ -241,6 +244,7 @@ async def _generate(
         cached_tokens=output.usage.cached_tokens,
         completion_tokens=output.usage.completion_tokens,
     )
+    generation.end(choice.usage, output.finish_reason)
     ending: dict[str, Any] = {
         "finish_reason": output.finish_reason,
         "stop_reason": told_stop_reason(serving, output, job.params) if output.finish_reason == "stop" else None,

@@ -9,8 +9,11 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from sureact.server.admission import SEAT
 from sureact.server.api_error import ApiError, api_error_of
+from sureact.server.constraint_cost import check_constraint_cost
 from sureact.server.request_body import ClientDisconnectedError, parse_body, read_body
+from sureact.server.request_record import RECORD
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -28,6 +31,8 @@ class Exchange:
         self.body = body
         self.is_answered = False
         """Whether an answer has begun, so that an error can no longer be told by its status."""
+        self.tells_events = False
+        """Whether the answer is a stream of events, in which an error can still be told."""
         self._send = send
 
     async def send_json(self, value: Any, status: int = HTTPStatus.OK) -> None:
@@ -83,20 +88,47 @@ class Endpoint:
         exchange = Exchange(scope, send, {})
         try:
             exchange.body = await self._read(scope, receive)
-            await run_while_connected(receive, self._answer(self._serving, exchange))
+            await run_while_connected(receive, self._answer_in_turn(exchange))
         except ClientDisconnectedError:
             _logger.debug("A client left before its answer")
         except Exception as error:  # the boundary: whatever went wrong, its client gets an answer
             answer = api_error_of(error)
-            if exchange.is_answered:
+            if (record := scope.get(RECORD)) is not None:
+                record.error_code = answer.code
+            if not exchange.is_answered:
+                await exchange.send_error(answer)
+            elif exchange.tells_events:
+                await exchange.send_piece(b"data: %s\n\ndata: [DONE]\n\n" % answer.body_bytes, is_last=True)
+            else:
                 raise ConnectionAbortedError("an answer broke off") from error
-            await exchange.send_error(answer)
+
+    async def _answer_in_turn(self, exchange: Exchange) -> None:
+        """Answer once the request's turn has come, if it takes turns."""
+        seat, record = exchange.scope.get(SEAT), exchange.scope.get(RECORD)
+        if seat is None or record is None:
+            await self._answer(self._serving, exchange)
+            return
+        if self._serving.config.log_prompts:
+            record.prompt = exchange.body
+        await seat.run(lambda: self._answer(self._serving, exchange), begun=record.begin)
 
     async def _read(self, scope: Scope, receive: Receive) -> dict[str, Any]:
         if not self._has_body:
             return {}
         config = self._serving.config
-        return parse_body(await read_body(scope, receive, config.max_body_bytes), config.max_json_depth)
+        try:
+            async with asyncio.timeout(config.read_timeout_s):
+                data = await read_body(scope, receive, config.max_body_bytes)
+        except TimeoutError as error:
+            raise ApiError(
+                f"The body did not come within {config.read_timeout_s:g} seconds.",
+                status=HTTPStatus.REQUEST_TIMEOUT,
+                code="read_timeout",
+                headers=(("connection", "close"),),
+            ) from error
+        body = parse_body(data, config.max_json_depth)
+        check_constraint_cost(body, config)
+        return body
 
 
 async def run_while_connected(receive: Receive, work: Awaitable[None]) -> None:

@@ -64,6 +64,7 @@ class EventStream:
     async def _write(self, data: bytes, *, is_last: bool = False) -> None:
         async with self._lock:
             if not self._exchange.is_answered:
+                self._exchange.tells_events = True
                 await self._exchange.begin(HTTPStatus.OK, _HEADERS)
             await self._exchange.send_piece(data, is_last=is_last)
             self._last_sent = asyncio.get_running_loop().time()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 
 from sureact.errors import ConfigError
@@ -27,6 +28,50 @@ class ServerConfig:
     """Deepest nesting of lists and objects in a body."""
     keep_alive_s: float = 15.0
     """Seconds without a token after which a stream gets a comment, so that nothing between takes it for dead."""
+    api_keys: str | None = None
+    """File of the keys that clients need, one a line as NAME:KEY; read again when it changes, and at SIGHUP."""
+    no_api_key: bool = False
+    """Serve everybody who reaches an address that is not of this machine alone."""
+    public_metrics: bool = False
+    """Answer /metrics without a key too."""
+    key_max_running: int | None = None
+    """Requests of one key that run at once; None is as many as the server runs."""
+    key_max_queued: int | None = None
+    """Requests of one key that wait at once; None is as many as the server lets wait."""
+    key_max_requests_per_minute: int | None = None
+    """Requests of one key within any sixty seconds; None is any number."""
+    max_running: int | None = None
+    """Requests that run at once; None takes what the engine decodes together."""
+    max_queued: int = 512
+    """Requests that wait at once; more are refused."""
+    queue_timeout_s: float = 300.0
+    """Longest wait of a request for its turn, in seconds."""
+    request_timeout_s: float = 1800.0
+    """Longest run of a request after its turn came, in seconds."""
+    read_timeout_s: float = 30.0
+    """Seconds within which a client must have sent the head of a request, and then its body."""
+    drain_timeout_s: float = 60.0
+    """Seconds that running requests get to end when the server is told to stop."""
+    max_connections: int = 1024
+    """Connections that are open at once; more are refused."""
+    max_head_bytes: int = 64 * 2**10
+    """Longest head of a request, in bytes."""
+    max_schema_nodes: int = 10_000
+    """Values in all schemas of a request together."""
+    max_enum_values: int = 5_000
+    """Values of all enumerations and choices of a request together."""
+    max_pattern_chars: int = 4_000
+    """Longest regular expression of a request, in characters."""
+    max_grammar_chars: int = 50_000
+    """Longest grammar of a request, in characters."""
+    public_prefix: str | None = None
+    """File of a beginning that prompts of all keys may share in the cache: text, or a chat as .json."""
+    cors_origin: str | None = None
+    """Origins whose pages may ask, separated by commas, or *; None lets no page of another site ask."""
+    log_requests: bool = True
+    """Write a line of JSON about every request."""
+    log_prompts: bool = False
+    """Write what clients ask into these lines too."""
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -37,8 +82,50 @@ class ServerConfig:
         _require_whole("max_body_bytes", self.max_body_bytes, least=1)
         # Every level of an answer's checks is a Python call, of which there can be a thousand.
         _require_whole("max_json_depth", self.max_json_depth, least=4, most=256)
-        if isinstance(self.keep_alive_s, bool) or not 0 < self.keep_alive_s <= 3600:
-            raise ConfigError(f"keep_alive_s is {self.keep_alive_s!r}; it must be above 0 and at most 3,600 seconds.")
+        for name in (
+            "max_connections",
+            "max_schema_nodes",
+            "max_enum_values",
+            "max_pattern_chars",
+            "max_grammar_chars",
+        ):
+            _require_whole(name, getattr(self, name), least=1)
+        _require_whole("max_head_bytes", self.max_head_bytes, least=1024)
+        _require_whole("max_queued", self.max_queued, least=0)
+        for name in ("max_running", "key_max_running", "key_max_requests_per_minute", "key_max_queued"):
+            if getattr(self, name) is not None:
+                _require_whole(name, getattr(self, name), least=0 if name == "key_max_queued" else 1)
+        _require_seconds("keep_alive_s", self.keep_alive_s, most=3600)
+        for name in ("queue_timeout_s", "request_timeout_s", "read_timeout_s", "drain_timeout_s"):
+            _require_seconds(name, getattr(self, name), most=7 * 86400)
+        self._check_access()
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches the server."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:  # a name, which may mean any address
+            return False
+
+    def _check_access(self) -> None:
+        if not (self.is_loopback or self.api_keys is not None or self.no_api_key):
+            raise ConfigError(
+                f"host is {self.host!r}, which others may reach, and there are no keys. Give a file with --api-keys, "
+                "or say with --no-api-key that everybody may ask."
+            )
+        if self.api_keys is not None and self.no_api_key:
+            raise ConfigError("api_keys and no_api_key are both given. Leave one out.")
+        for name in ("api_keys", "public_prefix", "cors_origin"):
+            if getattr(self, name) is not None:
+                _require_text(name, getattr(self, name))
+        if self.cors_origin is not None:
+            for origin in self.cors_origin.split(","):
+                text = origin.strip()
+                if text != "*" and (not text.startswith(("http://", "https://")) or text.count("/") != 2):
+                    raise ConfigError(
+                        f"cors_origin holds {text!r}; an origin is written as https://app.example, without a path."
+                    )
 
 
 def _require_text(name: str, value: object) -> None:
@@ -50,3 +137,8 @@ def _require_whole(name: str, value: object, *, least: int, most: int | None = N
     limit = f"at least {least:,}" if most is None else f"between {least:,} and {most:,}"
     if type(value) is not int or value < least or (most is not None and value > most):
         raise ConfigError(f"{name} is {value!r}; it must be a whole number, {limit}.")
+
+
+def _require_seconds(name: str, value: object, *, most: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+        raise ConfigError(f"{name} is {value!r}; it must be above 0 and at most {most:,} seconds.")

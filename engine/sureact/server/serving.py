@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 from sureact.errors import ConfigError, SureactError
 from sureact.sampling_params import SamplingParams
+from sureact.server.admission import Admission
 from sureact.server.api_error import ApiError, api_error_of
+from sureact.server.client_key import KeyFile, KeyLimits
+from sureact.server.metrics import Metrics
 from sureact.server.request_fields import shown
 
 if TYPE_CHECKING:
@@ -40,6 +43,14 @@ class Serving:
         self.created = int(time.time())
         self.is_ready = False
         """Whether the model is loaded and has decoded a token."""
+        self.keys = None if config.api_keys is None else KeyFile(config.api_keys, _key_limits(config))
+        self.admission = Admission(
+            max_running=config.max_running or engine.engine.config.max_running_requests,
+            max_queued=config.max_queued,
+            queue_timeout_s=config.queue_timeout_s,
+            request_timeout_s=config.request_timeout_s,
+        )
+        self.metrics = Metrics(self.model_name, engine.stats, lambda: self.admission.num_waiting)
 
     @cached_property
     def model_name(self) -> str:
@@ -95,4 +106,12 @@ class Serving:
         except SureactError:
             _logger.exception("The model could not decode a token; the server stays unready")
             return
-        self.is_ready = True
+        self.is_ready = not self.admission.is_draining
+
+
+def _key_limits(config: ServerConfig) -> KeyLimits:
+    return KeyLimits(
+        max_running=config.key_max_running,
+        max_queued=config.key_max_queued,
+        max_requests_per_minute=config.key_max_requests_per_minute,
+    )

@@ -15,6 +15,7 @@ from sureact.server.api_error import ApiError, api_error_of
 from sureact.server.call_text import CallFormat
 from sureact.server.chat_fields import wanted_logprobs, wanted_tokens
 from sureact.server.chat_prompt import render_chat_prompt
+from sureact.server.request_record import compile_time
 from sureact.server.sampling_fields import sampling_params
 from sureact.server.tool_plan import tool_plan
 
@@ -151,8 +152,9 @@ def compiled(serving: Serving, asked: AnswerConstraint | None) -> Constraint | N
     if asked is None:
         return None
     try:
-        constraint = asked.make()
-        constraint.compile(serving.vocabulary)
+        with compile_time():
+            constraint = asked.make()
+            constraint.compile(serving.vocabulary)
     except SureactError as error:
         raise api_error_of(error, param=asked.param) from error
     return constraint
@@ -226,8 +228,9 @@ def _call_constraints(serving: Serving, tools: ToolPlan) -> CallConstraints:
         later_format=CallFormat(before, between, _text(*suffix)),
     )
     try:
-        for constraint in (constraints.first, constraints.more, constraints.later):
-            constraint.compile(serving.vocabulary)
+        with compile_time():
+            for constraint in (constraints.first, constraints.more, constraints.later):
+                constraint.compile(serving.vocabulary)
     except SureactError as error:
         raise api_error_of(error, param="tools") from error
     return constraints

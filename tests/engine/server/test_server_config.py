@@ -28,3 +28,35 @@ def test_the_default_is_reached_from_this_machine_alone() -> None:
 def test_what_is_not_allowed_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=name):
         ServerConfig(**{name: value})
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "server.example"])
+def test_others_need_a_key_unless_the_operator_says_so(host: str) -> None:
+    with pytest.raises(ConfigError, match="--api-keys"):
+        ServerConfig(host=host)
+    assert ServerConfig(host=host, no_api_key=True).host == host
+    assert not ServerConfig(host=host, api_keys="keys").is_loopback
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.5.5.5", "::1", "localhost"])
+def test_this_machine_needs_none(host: str) -> None:
+    assert ServerConfig(host=host).is_loopback
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"api_keys": "keys", "no_api_key": True},
+        {"cors_origin": "app.example"},
+        {"cors_origin": "https://app.example/path"},
+        {"request_timeout_s": 0},
+        {"drain_timeout_s": True},
+        {"max_queued": -1},
+        {"key_max_running": 0},
+        {"max_head_bytes": 10},
+        {"public_prefix": " "},
+    ],
+)
+def test_limits_are_checked(values: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        ServerConfig(**values)

@@ -1,0 +1,147 @@
+"""What every request passes: its name, the key, the limits, and at the end the log and the metrics."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from sureact.server.admission import SEAT
+from sureact.server.api_error import ApiError
+from sureact.server.cross_origin import CrossOrigin
+from sureact.server.endpoint import Exchange
+from sureact.server.request_record import RECORD, RequestRecord, recorded
+from sureact.server.serving import SALT_OF_KEY
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from sureact.server.admission import Seat
+    from sureact.server.client_key import ClientKey
+    from sureact.server.serving import Serving
+
+ALWAYS = frozenset({"/health", "/ready"})
+"""What is answered even while the server ends, and without a key."""
+OPEN = ALWAYS | {"/", "/openapi.json"}
+"""What needs no key: it tells nothing about anybody."""
+COMPUTING = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/agents/run"})
+"""What needs a seat."""
+
+request_log = logging.getLogger("sureact.requests")
+
+
+class Gate:
+    """An ASGI application around another one."""
+
+    def __init__(self, app: ASGIApp, serving: Serving) -> None:
+        self._app = app
+        self._serving = serving
+        origins = serving.config.cors_origin
+        self._cross_origin = None if origins is None else CrossOrigin(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        record = scope[RECORD] = RequestRecord.of(scope, self._serving.metrics)
+        outer = _ObservedSend(record, send, self._headers(scope, record))
+        seat: Seat | None = None
+        with recorded(record):
+            try:
+                if self._cross_origin is not None and self._cross_origin.is_preflight(scope):
+                    await Exchange(scope, outer, {}).send_bytes(b"", HTTPStatus.NO_CONTENT)
+                    return
+                seat = self._let_in(scope, record)
+                await self._app(scope, receive, outer)
+            except ApiError as error:
+                record.error_code = error.code
+                await Exchange(scope, outer, {}).send_error(error)
+            finally:
+                if seat is not None:
+                    seat.leave()
+                self._close(record, is_whole=outer.is_whole, had_seat=seat is not None)
+
+    def _let_in(self, scope: Scope, record: RequestRecord) -> Seat | None:
+        path, admission = scope["path"], self._serving.admission
+        key = None if path in OPEN or path.startswith("/page/") else self._key_of(scope)
+        if key is not None:
+            record.key_name = key.name
+            scope[SALT_OF_KEY] = key.salt
+        if path in ALWAYS:
+            return None
+        if path != "/metrics":
+            admission.check(key)
+        if path not in COMPUTING or scope["method"] != "POST":
+            return None
+        seat = scope[SEAT] = admission.enter(key)
+        return seat
+
+    def _key_of(self, scope: Scope) -> ClientKey | None:
+        """Return the key that a request comes with; None if the server asks for none.
+
+        Raises:
+            ApiError: it has none, or a wrong one.
+        """
+        serving = self._serving
+        if serving.keys is None or (scope["path"] == "/metrics" and serving.config.public_metrics):
+            return None
+        headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        kind, _, presented = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        if kind.lower() != "bearer" or not presented:
+            raise _unauthorized(
+                "This server asks for a key: send it as 'Authorization: Bearer KEY'.", "missing_api_key"
+            )
+        key = serving.keys.find(presented.strip())
+        if key is None:
+            raise _unauthorized("The key is none of this server's.", "invalid_api_key")
+        return key
+
+    def _headers(self, scope: Scope, record: RequestRecord) -> list[tuple[bytes, bytes]]:
+        headers = [(b"x-request-id", record.request_id.encode()), (b"x-content-type-options", b"nosniff")]
+        if self._cross_origin is not None:
+            headers += self._cross_origin.headers(scope)
+        return headers
+
+    def _close(self, record: RequestRecord, *, is_whole: bool, had_seat: bool) -> None:
+        metrics = self._serving.metrics
+        if record.status is not None:
+            metrics.count_answer(record.status)
+        if had_seat:
+            if not is_whole:
+                metrics.count_abort()
+            metrics.e2e_latency.observe(time.monotonic() - record.arrived_at)
+        if self._serving.config.log_requests and record.path not in ALWAYS:
+            entry = record.entry(self._serving.model_name)
+            if not is_whole:
+                entry["left"] = True
+            request_log.info("%s", json.dumps(entry, ensure_ascii=False))
+
+
+class _ObservedSend:
+    """Sends what an application sends, with headers of ours, and notes it."""
+
+    def __init__(self, record: RequestRecord, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+        self._record = record
+        self._send = send
+        self._headers = headers
+        self.is_whole = False
+        """Whether the answer was sent to its end."""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._record.status = message["status"]
+            message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
+        elif message["type"] == "http.response.body":
+            if self._record.first_byte_at is None:
+                self._record.first_byte_at = time.monotonic()
+            self.is_whole = not message.get("more_body", False)
+        await self._send(message)
+
+
+def _unauthorized(message: str, code: str) -> ApiError:
+    headers = (("www-authenticate", "Bearer"),)
+    return ApiError(message, status=HTTPStatus.UNAUTHORIZED, code=code, headers=headers)

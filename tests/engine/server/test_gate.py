@@ -1,0 +1,176 @@
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.server.conftest import Client, read_events
+from tests.engine.server.scripted_engine import ScriptedEngine
+
+from sureact.async_engine import AsyncEngine
+from sureact.server.app import create_app
+from sureact.server.server_config import ServerConfig
+
+KEY = "a-key-of-team-a-0001"
+OTHER = "a-key-of-team-b-0002"
+CHAT = {"messages": [{"role": "user", "content": "hi"}]}
+Serve = Callable[..., Client]
+
+
+@pytest.fixture
+def serve(engine: ScriptedEngine, tmp_path: Path) -> Serve:
+    """Makes servers; with keys, as lines of their file."""
+
+    def make(*keys: str, **options: Any) -> Client:
+        if keys:
+            path = tmp_path / "keys"
+            path.write_text("\n".join(keys))
+            options["api_keys"] = str(path)
+        return Client(create_app(AsyncEngine.of(engine), ServerConfig(served_model_name="tiny", **options)))
+
+    return make
+
+
+def ask(client: Client, key: str | None = KEY, **fields: Any) -> Any:
+    headers = {} if key is None else {"authorization": f"Bearer {key}".encode("latin-1")}
+    return client.post("/v1/chat/completions", {**CHAT, **fields}, headers=headers)
+
+
+def test_a_key_is_needed(serve: Serve, engine: ScriptedEngine) -> None:
+    client = serve(f"a:{KEY}")
+    engine.say("ok")
+    assert ask(client).status_code == 200
+    for key, code in ((None, "missing_api_key"), ("x" * 20, "invalid_api_key"), (KEY + "\xe9", "invalid_api_key")):
+        response = ask(client, key)
+        assert (response.status_code, response.json()["error"]["code"]) == (401, code)
+        assert response.json()["error"]["type"] == "authentication_error"
+        assert response.headers["www-authenticate"] == "Bearer"
+    for path in ("/v1/models", "/metrics", "/nowhere"):
+        assert client.get(path).status_code == 401
+    for path in ("/health", "/ready", "/openapi.json"):
+        assert client.get(path).status_code != 401
+
+
+def test_metrics_may_be_public(serve: Serve) -> None:
+    assert serve(f"a:{KEY}", public_metrics=True).get("/metrics").status_code == 200
+
+
+def test_a_key_that_asks_too_often_is_told_when_to_come_back(serve: Serve, engine: ScriptedEngine) -> None:
+    client = serve(f"a:{KEY} rpm=1", f"b:{OTHER}")
+    engine.say("ok")
+    assert ask(client).status_code == 200
+    response = ask(client)
+    assert (response.status_code, response.json()["error"]["type"]) == (429, "rate_limit_error")
+    assert 0 < int(response.headers["retry-after"]) <= 60
+    assert ask(client, OTHER).status_code == 200
+
+
+def test_keys_share_no_cached_prompts(serve: Serve, engine: ScriptedEngine) -> None:
+    client = serve(f"a:{KEY}", f"b:{OTHER}")
+    engine.say("ok")
+    messages = [{"role": "user", "content": "A secret of the first key. " * 40}]
+
+    def cached(key: str) -> int:
+        usage = ask(client, key, messages=messages).json()["usage"]
+        assert usage["prompt_tokens"] > 256
+        return usage["prompt_tokens_details"]["cached_tokens"]
+
+    assert cached(KEY) == 0
+    assert cached(OTHER) == 0
+    assert cached(KEY) > 0
+    assert cached(OTHER) > 0
+
+
+def test_a_full_server_sends_away(serve: Serve, engine: ScriptedEngine) -> None:
+    client = serve(max_running=1, max_queued=0)
+    serving = client.app.state.serving
+    engine.say("ok")
+    seat = serving.admission.enter(None)
+    response = ask(client, None)
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "overloaded")
+    assert response.headers["retry-after"]
+    seat.leave()
+    assert ask(client, None).status_code == 200
+    assert serving.admission.num_entered == 0
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_request_ends_after_its_time(serve: Serve, stream: bool) -> None:
+    client = serve(request_timeout_s=0.2)
+    fields = {"ignore_eos": True, "max_tokens": 3500, "chat_template_kwargs": {"enable_thinking": False}}
+    response = ask(client, None, stream=stream, **fields)
+    if stream:
+        assert read_events(response.text)[-1]["error"]["code"] == "request_timeout"
+    else:
+        assert (response.status_code, response.json()["error"]["code"]) == (504, "request_timeout")
+    assert client.app.state.serving.admission.num_entered == 0
+
+
+def test_a_server_that_ends_is_alive_but_not_ready(serve: Serve) -> None:
+    client = serve()
+    client.app.state.serving.admission.is_draining = True
+    response = ask(client, None)
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "shutting_down")
+    assert client.get("/health").status_code == 200
+    assert client.get("/ready").status_code == 503
+
+
+def test_a_request_keeps_its_name(serve: Serve) -> None:
+    client = serve()
+    given = client.post("/tokenize", {"prompt": "a"}, headers={"x-request-id": "job-7"})
+    assert given.headers["x-request-id"] == "job-7"
+    for name in ("a b", "x" * 200, '"'):
+        assert client.post("/tokenize", {"prompt": "a"}, headers={"x-request-id": name}).headers["x-request-id"] != name
+    assert client.get("/nowhere").headers["x-request-id"]
+
+
+def test_the_log_tells_of_requests_without_their_prompts(
+    serve: Serve, engine: ScriptedEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = serve(f"team-a:{KEY}")
+    engine.say("ok")
+    with caplog.at_level(logging.INFO, "sureact.requests"):
+        ask(client, messages=[{"role": "user", "content": "my secret"}])
+        ask(client, nonsense=1)
+        client.get("/health")
+    first, second = (json.loads(entry.getMessage()) for entry in caplog.records if entry.name == "sureact.requests")
+    assert {name: first[name] for name in ("key", "model", "status", "path", "method")} == {
+        "key": "team-a",
+        "model": "tiny",
+        "status": 200,
+        "path": "/v1/chat/completions",
+        "method": "POST",
+    }
+    assert first["completion_tokens"] > 0
+    assert first["finish_reasons"] == ["stop"]
+    assert first["seconds"] >= first["queue_seconds"] >= 0
+    assert (second["status"], second["error"]) == (400, "unknown_parameter")
+    assert "my secret" not in caplog.text
+    assert KEY not in caplog.text
+
+
+def test_the_log_tells_prompts_if_asked(serve: Serve, engine: ScriptedEngine, caplog: pytest.LogCaptureFixture) -> None:
+    engine.say("ok")
+    with caplog.at_level(logging.INFO, "sureact.requests"):
+        ask(serve(log_prompts=True), None)
+    assert json.loads(caplog.records[-1].getMessage())["body"]["messages"][0]["content"] == "hi"
+
+
+def test_the_log_can_be_off(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "sureact.requests"):
+        serve(log_requests=False).get("/v1/models")
+    assert caplog.text == ""
+
+
+def test_pages_of_other_sites_are_told_nothing_unless_named(serve: Serve) -> None:
+    origin = {"origin": "https://app.example"}
+    plain = serve().post("/tokenize", {"prompt": "a"}, headers=origin)
+    assert not [name for name in plain.headers if name.startswith("access-control")]
+    named = serve(cors_origin="https://app.example").post("/tokenize", {"prompt": "a"}, headers=origin)
+    assert named.headers["access-control-allow-origin"] == "https://app.example"
+
+
+def test_a_constraint_that_costs_too_much_is_refused(serve: Serve) -> None:
+    response = ask(serve(max_enum_values=2), None, structured_outputs={"choice": ["a", "b", "c"]})
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "structured_outputs.choice")
