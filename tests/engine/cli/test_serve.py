@@ -1,9 +1,14 @@
 import argparse
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import pytest
+import uvicorn
 
 from sureact.cli.main import build_parser, main
 from sureact.cli.serve import server_config
+from sureact.config import EngineConfig
+from sureact.engine import Engine
 from sureact.server.server_config import ServerConfig
 
 
@@ -25,3 +30,24 @@ def test_a_wrong_setting_is_told_before_the_model_is_loaded(capsys: pytest.Captu
 def test_a_model_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--model", "nowhere"]) == 1
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_it_serves_the_model_at_the_address_until_it_is_ended(
+    tiny_engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served: list[uvicorn.Config] = []
+
+    @contextmanager
+    def load(config: EngineConfig) -> Generator[Engine]:
+        assert config.model == "m"
+        yield tiny_engine
+
+    monkeypatch.setattr("sureact.cli.serve.load_engine", load)
+
+    def run(self: uvicorn.Server) -> None:
+        served.append(self.config)
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    assert main(["serve", "--model", "m", "--port", "9"]) == 0
+    assert (served[0].host, served[0].port) == ("127.0.0.1", 9)
+    assert "http://127.0.0.1:9/v1" in capsys.readouterr().err
