@@ -64,7 +64,7 @@ class ChatTurn:
         self._is_first = True
         self._num_calls = 0
         self._is_cut = False
-        """Whether the thought left no room for an answer."""
+        """Whether there is no room for more, although the model did not end its turn."""
         self._last: StepOutput | None = None
         self._generation = new_generation()
         self._call_names: frozenset[str] = plan.tools.callable_names
@@ -172,6 +172,8 @@ class ChatTurn:
                 if not self._is_cut:
                     continue
             break
+        else:  # the budget ended behind what could have been a call
+            self._is_cut = True
         await self._tell(shaper.end())
         return False
 

@@ -112,6 +112,14 @@ def test_json_that_names_no_tool_is_text(engine: ScriptedEngine) -> None:
     assert (told.content, told.calls, told.reason) == (script, [], "stop")
 
 
+def test_the_budget_may_end_behind_json(engine: ScriptedEngine) -> None:
+    script = 'Ann: {"name": "Ann", "age": 3}'
+    for max_tokens in range(1, 30):
+        told = turn(engine, script, tools=TOOLS, max_tokens=max_tokens)
+        assert script.startswith(told.content)
+        assert told.reason == "length" or told.content == script
+
+
 def test_a_thought_is_no_content(engine: ScriptedEngine) -> None:
     for script, variables in ((THOUGHT, {}), (THOUGHT.removeprefix("<think>"), {"enable_thinking": True})):
         told = turn(engine, script + "Hello", chat_template_kwargs=variables)
