@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sureact.evaluation.scoring.contender import Contender
 
 MAX_ITERS = 10
-"""Twice the calls of the longest reference."""
+"""Three times the calls of the longest reference, and finish."""
 
 
 @dataclass(frozen=True)

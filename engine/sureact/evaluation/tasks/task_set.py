@@ -12,6 +12,8 @@ from sureact.evaluation.tasks.world import read_data_lines
 Category = Literal["sqlite", "files", "calendar", "arithmetic", "search"]
 """What a task mostly asks for; most tasks need another kind of tool too."""
 CATEGORIES: tuple[Category, ...] = get_args(Category)
+Level = Literal["easy", "hard"]
+"""Half of a category is easy: the question says where each thing stands, in which unit, and what to do with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class Task:
 
     id: str
     category: Category
+    level: Level
     question: str
     tools: tuple[str, ...]
     """Names of the tools that are offered; the reference needs some of them."""
@@ -76,6 +79,7 @@ def _task(record: Mapping[str, Any]) -> Task:
     return Task(
         id=record["id"],
         category=record["category"],
+        level=record["level"],
         question=record["question"],
         tools=tuple(record["tools"]),
         judge=Judge(**record["judge"]),
