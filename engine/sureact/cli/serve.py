@@ -14,11 +14,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     parser.description = (
         "Serves a model over HTTP, for clients that speak OpenAI's protocol. It listens on this machine alone unless "
-        "told otherwise, and ends at an interrupt."
+        "told otherwise, and at an interrupt ends once running requests have ended."
     )
     add_field_options(parser, "server", ServerConfig)
     add_model_options(parser)
-    parser.add_argument("--verbose", action="store_true", help="log every request, and show the traceback of errors")
+    parser.add_argument("--verbose", action="store_true", help="log more, and show the traceback of errors")
     parser.set_defaults(command=serve_command)
 
 
@@ -34,21 +34,22 @@ def server_config(arguments: argparse.Namespace) -> ServerConfig:
 def serve_command(arguments: argparse.Namespace) -> None:
     """Load the model and serve it until interrupted."""
     settings, model = server_config(arguments), engine_config(arguments)
-    import uvicorn
+    import logging
 
     from sureact.async_engine import AsyncEngine
     from sureact.server.app import create_app
+    from sureact.server.client_key import KeyFile, KeyLimits
+    from sureact.server.http_server import HttpServer
+    from sureact.server.json_log import log_as_json
+    from sureact.server.public_prefix import declare_public_prefix
 
+    log_as_json(level=logging.INFO if arguments.verbose else logging.WARNING)
+    if settings.api_keys is not None:  # told before the model is loaded, which takes its time
+        KeyFile(settings.api_keys, KeyLimits())
     with load_engine(model) as engine:
-        app = create_app(AsyncEngine.of(engine), settings)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                host=settings.host,
-                port=settings.port,
-                log_level="info" if arguments.verbose else "warning",
-                server_header=False,
-            )
-        )
+        if settings.public_prefix is not None:
+            declare_public_prefix(engine, settings.public_prefix)
+        server = HttpServer(create_app(AsyncEngine.of(engine), settings))
+        server.reload_keys_at_hangup()
         note(f"Serving {engine.name} at http://{settings.host}:{settings.port}/v1 (interrupt to end).")
         server.run()

@@ -8,7 +8,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 from tests.engine.conftest import CheckpointMaker
+from tests.engine.server.http_servers import RunningServer
 from tests.engine.server.scripted_engine import VOCAB_SIZE, ScriptedEngine, write_tokenizer
 
 from sureact.async_engine import AsyncEngine
@@ -136,3 +137,17 @@ def served(engine: ScriptedEngine) -> Iterator[str]:
     """The address of a real server on a loopback port."""
     with listening(create_app(AsyncEngine.of(engine), ServerConfig(served_model_name="tiny"))) as address:
         yield address
+
+
+@pytest.fixture
+def run_server(engine: ScriptedEngine) -> Iterator[Callable[..., RunningServer]]:
+    """Runs servers with the options given, as `sureact serve` would, and ends them."""
+    servers: list[RunningServer] = []
+
+    def run(**options: Any) -> RunningServer:
+        servers.append(RunningServer(engine, **options))
+        return servers[-1]
+
+    yield run
+    for server in servers:
+        server.end()
