@@ -27,6 +27,8 @@ ALWAYS = frozenset({"/health", "/ready"})
 """What is answered even while the server ends, and without a key."""
 OPEN = ALWAYS | {"/", "/openapi.json"}
 """What needs no key: it tells nothing about anybody."""
+UNLOGGED = ALWAYS | {"/metrics"}
+"""What is asked every few seconds by what watches the server."""
 COMPUTING = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/agents/run"})
 """What needs a seat."""
 
@@ -114,7 +116,7 @@ class Gate:
             if not is_whole:
                 metrics.count_abort()
             metrics.e2e_latency.observe(time.monotonic() - record.arrived_at)
-        if self._serving.config.log_requests and record.path not in ALWAYS:
+        if self._serving.config.log_requests and record.path not in UNLOGGED:
             entry = record.entry(self._serving.model_name)
             if not is_whole:
                 entry["left"] = True
