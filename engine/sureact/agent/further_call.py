@@ -3,14 +3,16 @@
 Small models end their turn after one call, whatever was asked for: the odds of another call are far below even. But
 those odds tell a request for more from a request for just that call: they rise by several nats. So they are compared
 with what they are after the same calls when nothing else was asked for, which takes out what the model, the tools and
-the form of the calls add to them. A client of an engine cannot do this: it needs odds at a token of its choice.
+the form of the calls add to them. A model that would call again by itself is not asked further.
+
+A client of an engine cannot do this: it needs odds at a token of its choice.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sureact.agent.call_opening import BARE_CALLS, CLOSE_TAG, OPEN_TAG
@@ -18,7 +20,7 @@ from sureact.agent.prompt_format import args_json, plain_text, template_text
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
-    from sureact.agent.language_model import LanguageModel, LanguageModelSession
+    from sureact.agent.language_model import LanguageModelSession
     from sureact.outputs import StepLogprobs
     from sureact.tokens.chat_template import Message, PromptText
 
@@ -42,20 +44,21 @@ class FurtherCall:
     """Asks a model, after the calls of its turn, whether another one is due."""
 
     def __init__(
-        self, lm: LanguageModel, messages: Sequence[Message], tools: Sequence[dict[str, object]], *, tag: str = OPEN_TAG
+        self,
+        new_session: Callable[[], LanguageModelSession],
+        render: Callable[[Sequence[Message]], PromptText],
+        messages: Sequence[Message],
     ) -> None:
         """Take what the turn answers.
 
         Args:
-            lm: the model.
-            messages: of the chat; what the system says in them stays in the comparison.
-            tools: as the chat template was given them.
-            tag: that a call begins with.
+            new_session: opens an empty session on the model.
+            render: renders messages as those of the turn were, with the same tools.
+            messages: of the turn's prompt; what the system says in them stays in the comparison.
         """
-        self._lm = lm
+        self._new_session = new_session
+        self._render = render
         self._system: list[Message] = [message for message in messages if message["role"] == "system"]
-        self._tools = tools
-        self._tag = tag
         self._opening_ids: frozenset[int] = frozenset()
 
     def is_due(self, session: LanguageModelSession, calls: Sequence[Call]) -> bool:
@@ -65,22 +68,25 @@ class FurtherCall:
             session: ends with the last call and `BETWEEN_CALLS`.
             calls: those of the turn, at least one.
         """
+        own = self._log_odds(session)
+        if own > 0:
+            return True
         threshold = AFTER_FIRST_CALL if len(calls) == 1 else AFTER_MORE_CALLS
-        return self._log_odds(session) - self._log_odds_without_cause(calls) > threshold
+        return own - self._log_odds_without_cause(calls) > threshold
 
     def _log_odds_without_cause(self, calls: Sequence[Call]) -> float:
         """Return the odds after the same calls, when they are what was asked for."""
-        asked: list[Message] = [*self._system, {"role": "user", "content": request_for(calls)}]
-        session = self._lm.session()
+        session = self._new_session()
         try:
-            session.append(self._lm.render_chat(asked, tools=self._tools) + calls_text(calls))
+            session.append(self._render([*self._system, {"role": "user", "content": request_for(calls)}]))
+            session.append(calls_text(calls))
             return self._log_odds(session)
         finally:
             session.close()
 
     def _log_odds(self, session: LanguageModelSession) -> float:
         if not self._opening_ids:
-            self._opening_ids = _first_ids(session, self._tag)
+            self._opening_ids = _first_ids(session)
         num_tokens = len(session.token_ids)
         output = session.generate(SamplingParams(max_tokens=1, logprobs=_NUM_LOGPROBS))
         session.truncate(num_tokens)
@@ -112,11 +118,11 @@ def calls_text(calls: Sequence[Call]) -> PromptText:
     return text
 
 
-def _first_ids(session: LanguageModelSession, tag: str) -> frozenset[int]:
+def _first_ids(session: LanguageModelSession) -> frozenset[int]:
     """Return the first id of each way to open a call. The session stays as it is."""
     num_tokens = len(session.token_ids)
     ids: set[int] = set()
-    for opening in (template_text(tag), plain_text(tag), *map(plain_text, _OPENINGS)):
+    for opening in (template_text(OPEN_TAG), plain_text(OPEN_TAG), *map(plain_text, _OPENINGS)):
         session.append(opening)
         ids.add(session.token_ids[num_tokens])
         session.truncate(num_tokens)

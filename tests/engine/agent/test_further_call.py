@@ -1,7 +1,7 @@
 """Whether another call is due: the odds of one, against those after the same calls with nothing else asked for."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,14 @@ from sureact.agent.further_call import (
     log_odds,
     request_for,
 )
-from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.language_model import LanguageModel
+from sureact.agent.scripted_model import ScriptedModel, ScriptedSession
 from sureact.agent.tool import Tool
 from sureact.agent.tool_notation import function_notation
-from sureact.outputs import StepLogprobs, TokenLogprob
-from sureact.tokens.chat_template import Message
+from sureact.constraints.constraint import Constraint
+from sureact.outputs import StepLogprobs, StepOutput, TokenLogprob, TokenUsage
+from sureact.sampling_params import SamplingParams
+from sureact.tokens.chat_template import Message, PromptText
 
 CALLS: list[tuple[str, dict[str, Any]]] = [("look", {"word": "a"}), ("look", {"word": 'ü "quoted"'})]
 MESSAGES: list[Message] = [
@@ -35,6 +38,10 @@ MESSAGES: list[Message] = [
 def look(word: str) -> str:
     """Look up."""
     return word
+
+
+def rendered(lm: LanguageModel, messages: Sequence[Message]) -> PromptText:
+    return lm.render_chat(messages, tools=[function_notation(Tool(look))])
 
 
 def logprobs(*probabilities: float) -> StepLogprobs:
@@ -69,22 +76,73 @@ def test_arguments_cannot_write_a_control_token() -> None:
     assert [span.text for span in spans if span.is_control] == ["<tool_call>", "</tool_call>"]
 
 
-@pytest.mark.parametrize(("said", "is_due"), [(("{", ""), True), (("", ""), False), (("", "{"), False)])
-@pytest.mark.parametrize("num_calls", [1, 2])
-def test_a_rise_of_the_odds_makes_another_call_due(said: tuple[str, str], is_due: bool, num_calls: int) -> None:
-    model = ScriptedModel(said)
+class WeighingModel(ScriptedModel):
+    """Begins another call with the given odds, one after the other."""
+
+    def __init__(self, *log_odds: float) -> None:
+        super().__init__([])
+        self.log_odds = list(log_odds)
+
+    def session(self) -> ScriptedSession:
+        self.sessions.append(WeighingSession(self))
+        return self.sessions[-1]
+
+
+class WeighingSession(ScriptedSession):
+    def __init__(self, model: WeighingModel) -> None:
+        super().__init__(model)
+        self._odds = model.log_odds
+
+    def generate(self, params: SamplingParams, constraint: Constraint | None = None) -> StepOutput:
+        assert (params.max_tokens, constraint) == (1, None)
+        share = 1 / (1 + math.exp(-self._odds.pop(0)))
+        top = (TokenLogprob(ord("{"), math.log(share)), TokenLogprob(256, math.log(1 - share)))
+        self.token_ids.append(ord("{"))
+        usage = TokenUsage(prompt_tokens=1, cached_tokens=0, completion_tokens=1)
+        return StepOutput(
+            text="{", token_ids=(ord("{"),), finish_reason="length", usage=usage, logprobs=(StepLogprobs(top[0], top),)
+        )
+
+
+def judge(model: ScriptedModel, num_calls: int) -> bool:
     session = model.session()
     session.append(calls_text(CALLS[:num_calls]))
     before = session.text
-    further = FurtherCall(model, MESSAGES, [function_notation(Tool(look))])
-    assert further.is_due(session, CALLS[:num_calls]) is is_due
+    is_due = FurtherCall(model.session, lambda messages: rendered(model, messages), MESSAGES).is_due(
+        session, CALLS[:num_calls]
+    )
     assert session.text == before
+    return is_due
+
+
+@pytest.mark.parametrize(
+    ("num_calls", "own", "without_cause", "is_due"),
+    [
+        (1, -9.0, -9.0 - AFTER_FIRST_CALL - 0.1, True),
+        (1, -9.0, -9.0 - AFTER_FIRST_CALL + 0.1, False),
+        (1, -9.0, -3.0, False),
+        (2, -9.0, -9.0 - AFTER_MORE_CALLS - 0.1, True),
+        (2, -9.0, -9.0 - AFTER_MORE_CALLS + 0.1, False),
+    ],
+)
+def test_a_rise_of_the_odds_makes_another_call_due(
+    num_calls: int, own: float, without_cause: float, is_due: bool
+) -> None:
+    model = WeighingModel(own, without_cause)
+    assert judge(model, num_calls) is is_due
     compared = model.sessions[1]
     assert compared.is_closed
     assert "Be brief." in compared.text
     assert "Look up a and b." not in compared.text
     assert request_for(CALLS[:num_calls]) in compared.text
     assert compared.text.endswith("</tool_call>" + BETWEEN_CALLS)
+
+
+@pytest.mark.parametrize("num_calls", [1, 2])
+def test_a_model_that_would_call_again_is_not_asked_further(num_calls: int) -> None:
+    model = WeighingModel(0.1)
+    assert judge(model, num_calls)
+    assert len(model.sessions) == 1
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +163,12 @@ def model_engine(model_folder: Path) -> Iterator[Engine]:
     ],
 )
 def test_a_real_model_tells_a_request_for_more(model_engine: Engine, question: str, is_due: bool) -> None:
-    tools = [function_notation(Tool(look))]
     messages: list[Message] = [{"role": "user", "content": question}]
     calls = [("look", {"word": "apple"})]
     with model_engine.session() as session:
-        session.append(model_engine.render_chat(messages, tools=tools) + calls_text(calls))
-        assert FurtherCall(model_engine, messages, tools).is_due(session, calls) is is_due
+        session.append(rendered(model_engine, messages) + calls_text(calls))
+        further = FurtherCall(model_engine.session, lambda messages: rendered(model_engine, messages), messages)
+        assert further.is_due(session, calls) is is_due
 
 
 def test_later_calls_need_a_larger_rise() -> None:

@@ -34,7 +34,7 @@ class ChatTurn(NamedTuple):
 
 def turn_prompt(lm: LanguageModel, messages: Sequence[Message], tools: Mapping[str, Tool]) -> PromptText:
     """Return the model's own chat template of the messages and the tools."""
-    return lm.render_chat(messages, tools=_notations(tools))
+    return lm.render_chat(messages, tools=[function_notation(tool) for tool in tools.values()])
 
 
 def take_turn(
@@ -46,7 +46,9 @@ def take_turn(
         session.append(turn_prompt(lm, messages, tools))
         calls: list[ReadCall] = []
         num_tokens = 0
-        further = FurtherCall(lm, messages, _notations(tools)) if decoder.weighs_further_calls else None
+        further = None
+        if decoder.weighs_further_calls:
+            further = FurtherCall(lm.session, lambda messages: turn_prompt(lm, messages, tools), messages)
         while len(calls) < MAX_CALLS:
             is_bare = False
             if further is None or not calls:
@@ -74,10 +76,6 @@ def take_turn(
 def _goes_on(further: FurtherCall, session: LanguageModelSession, calls: Sequence[ReadCall]) -> bool:
     session.append(plain_text(BETWEEN_CALLS))
     return further.is_due(session, [(call.tool_name, call.args) for call in calls])
-
-
-def _notations(tools: Mapping[str, Tool]) -> list[dict[str, object]]:
-    return [function_notation(tool) for tool in tools.values()]
 
 
 def _drop_fence(session: LanguageModelSession, output: StepOutput) -> None:

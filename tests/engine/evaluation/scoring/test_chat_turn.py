@@ -47,15 +47,15 @@ def own_call(word: str) -> str:
 
 
 def test_calls_follow_each_other_while_their_odds_rise() -> None:
-    # After each call: what the model would say, and what it would say if just these calls were asked for.
-    calls, model = turn(OwnDecoder(), "Well.\n<tool_call>", OWN_CALL, "{", "", own_call("b"), "", "")
+    # After a call the model says what it would, and unless that is a call, what it would if nothing else was asked for.
+    calls, model = turn(OwnDecoder(), "Well.\n<tool_call>", OWN_CALL, "{", own_call("b"), "", "")
     assert calls == [{"word": "a"}, {"word": "b"}]
     assert model.sessions[0].text.endswith(f"Well.\n{OWN_CALL}\n{own_call('b')}\n")
     assert all(session.is_closed for session in model.sessions)
 
 
 def test_a_call_that_was_made_before_ends_the_turn() -> None:
-    calls, _ = turn(OwnDecoder(), "<tool_call>", OWN_CALL, "{", "", OWN_CALL)
+    calls, _ = turn(OwnDecoder(), "<tool_call>", OWN_CALL, "{", OWN_CALL)
     assert calls == [{"word": "a"}]
 
 
@@ -104,10 +104,10 @@ def test_a_call_that_is_not_valid_says_why(decoder: CallDecoder, said: str, faul
 
 
 def test_a_model_that_calls_for_ever_is_stopped() -> None:
-    another = [text for index in range(MAX_CALLS) for text in (own_call(f"w{index}"), "{", "")]
+    another = [text for index in range(MAX_CALLS) for text in (own_call(f"w{index}"), "{")]
     calls, model = turn(OwnDecoder(), "<tool_call>", *another)
     assert len(calls) == MAX_CALLS
-    assert len(model.script) == 2
+    assert len(model.script) == 1
 
 
 def test_tokens_are_counted() -> None:
