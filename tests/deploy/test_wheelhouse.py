@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 SERVE = """
 set -eu
 ip link set lo up 2>/dev/null || true
-! ip route show default 2>/dev/null | grep .
 "$1/install" "$2"
 "$2/bin/sureact" serve --model "$3" --port 8123 &
 server=$!
