@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from sureact.async_stream import AsyncDeltaStream
 from sureact.tokens.chat_template import PromptText
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sureact.outputs import StepOutput
     from sureact.sampling_params import SamplingParams
     from sureact.session import Session
+
+T = TypeVar("T")
 
 
 class AsyncSession:
@@ -55,6 +57,10 @@ class AsyncSession:
     def stream(self, params: SamplingParams | None = None, constraint: object = None) -> AsyncDeltaStream:
         """Like `generate`, piece by piece. Closing the stream cancels; what was generated stays in the context."""
         return AsyncDeltaStream(self._engine, self._workers, partial(self._session.submit, params, constraint))
+
+    async def call(self, function: Callable[[Session], T]) -> T:
+        """Have a thread do something with the session itself, and wait for it; nothing else may use it meanwhile."""
+        return await self._workers.run(function, self._session)
 
     async def fork(self) -> AsyncSession:
         """Return a session with the same context that goes its own way."""

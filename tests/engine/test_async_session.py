@@ -201,3 +201,14 @@ def test_errors_arrive_and_closing_ends_what_runs(view: AsyncEngine) -> None:
             await session.append("more")
 
     asyncio.run(main())
+
+
+def test_a_function_gets_the_session_itself_on_a_thread(view: AsyncEngine) -> None:
+    async def main() -> None:
+        async with view.session() as session:
+            await session.append("abc")
+            ids, thread = await session.call(lambda own: (own.token_ids, threading.current_thread()))
+            assert ids == session.token_ids
+            assert thread is not threading.current_thread()
+
+    asyncio.run(main())

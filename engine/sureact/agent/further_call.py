@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.agent.call_opening import BARE_CALLS, CLOSE_TAG, OPEN_TAG
 from sureact.agent.prompt_format import args_json, plain_text, template_text
+from sureact.errors import PromptTooLongError
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -72,7 +73,10 @@ class FurtherCall:
         if own > 0:
             return True
         threshold = AFTER_FIRST_CALL if len(calls) == 1 else AFTER_MORE_CALLS
-        return own - self._log_odds_without_cause(calls) > threshold
+        try:
+            return own - self._log_odds_without_cause(calls) > threshold
+        except PromptTooLongError:  # nothing to compare with
+            return False
 
     def _log_odds_without_cause(self, calls: Sequence[Call]) -> float:
         """Return the odds after the same calls, when they are what was asked for."""

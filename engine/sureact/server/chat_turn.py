@@ -10,9 +10,11 @@ import re
 import uuid
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sureact.agent.call_opening import OPEN_TAG, opening_stops, without_fence
+from sureact.agent.further_call import BETWEEN_CALLS
 from sureact.agent.prompt_format import AFTER_THINK, THINK_CLOSE, plain_text, template_text
 from sureact.sampling_params import SamplingParams
 from sureact.server.call_text import CallText
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from typing import Literal
 
+    from sureact.agent.further_call import Call
     from sureact.async_session import AsyncSession
     from sureact.constraints.constraint import Constraint
     from sureact.outputs import StepLogprobs, StepOutput, StreamDelta
-    from sureact.server.call_text import CallFormat
     from sureact.server.serving import Serving
     from sureact.server.turn_events import Emit
     from sureact.server.turn_plan import TurnPlan
@@ -36,7 +38,7 @@ MAX_CALLS = 32
 _WRITTEN_TOKENS = 12
 """What is written here at once takes no more, a tag and what follows it."""
 _MORE_TOKENS = 16
-"""For the opening of a further call, which may be text."""
+"""That must be left for a further call to be begun."""
 _NAME_TOKENS = 48
 _NAME_ENDS = (",", "}", "\n")
 _QUOTED = re.compile(r'\s*"([^"]*)"\s*')
@@ -63,6 +65,7 @@ class ChatTurn:
         self._usage = TurnUsage(prompt_tokens=len(plan.prompt_ids))
         self._is_first = True
         self._num_calls = 0
+        self._made_calls: list[Call] = []
         self._is_cut = False
         """Whether there is no room for more, although the model did not end its turn."""
         self._last: StepOutput | None = None
@@ -131,11 +134,11 @@ class ChatTurn:
 
     async def _answer(self) -> None:
         if self._plan.tools.choice == "required":
-            await self._call(has_tag=False)
+            await self._call()
             await self._call_more()
         elif self._plan.calls is not None:
             if await self._text_before_call():
-                await self._call(has_tag=False)
+                await self._call()
                 await self._call_more()
         else:
             await self._text()
@@ -235,30 +238,28 @@ class ChatTurn:
                 await self._session.append(plain_text(kept.rstrip(" ")))
 
     async def _call_more(self) -> None:
-        """Decode further calls for as long as the model opens them."""
-        calls = self._plan.calls
-        assert calls is not None, "a further call follows a first one"
+        """Decode further calls for as long as they are due."""
+        further = self._plan.further
         while (
-            self._plan.tools.is_parallel
+            further is not None
             and self._num_calls < MAX_CALLS
             and self._room > _MORE_TOKENS
             and self._last is not None
             and self._last.finish_reason == "stop"
         ):
             end_of_call = len(self._session)
-            output = await self._generate(self._free(_MORE_TOKENS), calls.more)
-            if output.token_ids[-len(calls.tag_ids) :] != calls.tag_ids:
+            num_tokens = await self._session.append(plain_text(BETWEEN_CALLS))
+            if not await self._session.call(partial(further.is_due, calls=self._made_calls)):
                 await self._session.truncate(end_of_call)
                 return
-            await self._call(has_tag=True)
+            self._usage = replace(self._usage, completion_tokens=self._usage.completion_tokens + num_tokens)
+            await self._call()
 
-    async def _call(self, *, has_tag: bool) -> None:
+    async def _call(self) -> None:
         """Decode one call."""
         calls = self._plan.calls
         assert calls is not None, "only a chat with tools can have a call"
-        constraint: Constraint = calls.later if has_tag else calls.first
-        call_format: CallFormat = calls.later_format if has_tag else calls.first_format
-        text, index = CallText(call_format), self._num_calls
+        text, index = CallText(calls.call_format), self._num_calls
 
         async def tell(piece: str) -> None:
             if self._num_calls == index and text.name is not None:
@@ -267,12 +268,14 @@ class ChatTurn:
             if piece:
                 await self._emit(CallPiece(index, piece))
 
-        async with aclosing(self._stream(self._free(self._room), constraint)) as deltas:
+        async with aclosing(self._stream(self._free(self._room), calls.call)) as deltas:
             async for delta in deltas:
                 await tell(text.push(delta.text))
         assert self._last is not None, "a stream ends with its output"
-        await tell(text.end(is_whole=self._last.finish_reason == "stop"))
-        await self._judge(constraint)
+        is_whole = self._last.finish_reason == "stop"
+        await tell(text.end(is_whole=is_whole))
+        if is_whole:
+            self._made_calls.append(await asyncio.to_thread(calls.call.parse, self._last.text))
 
     def _free(self, max_tokens: int) -> SamplingParams:
         """Return how tokens are picked where the request's stops and least length are off."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.agent.call_opening import CLOSE_TAG, OPEN_TAG
 from sureact.agent.formats.qwen_tool_call import QwenToolCallFormat
-from sureact.agent.prompt_format import THINK_CLOSE, THINK_OPEN
+from sureact.agent.further_call import FurtherCall
+from sureact.agent.prompt_format import THINK_CLOSE, THINK_OPEN, think_closed
 from sureact.errors import SureactError
 from sureact.server.answer_constraint import only_one
 from sureact.server.api_error import ApiError, api_error_of
@@ -22,6 +23,7 @@ from sureact.server.tool_plan import tool_plan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sureact.constraints.call_grammar import ToolCallConstraint
     from sureact.constraints.constraint import Constraint
     from sureact.sampling_params import SamplingParams
     from sureact.server.answer_constraint import AnswerConstraint
@@ -37,14 +39,9 @@ class CallConstraints:
 
     tag_ids: tuple[int, ...]
     """What opens a call."""
-    first: Constraint
+    call: ToolCallConstraint
     """A call with its opening tag."""
-    more: Constraint
-    """After a call: the opening of another one, or the end of the turn."""
-    later: Constraint
-    """A call without its opening tag."""
-    first_format: CallFormat
-    later_format: CallFormat
+    call_format: CallFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +62,8 @@ class TurnPlan:
     constraint: Constraint | None
     tools: ToolPlan
     calls: CallConstraints | None
+    further: FurtherCall | None
+    """Says whether another call follows one; None where one is all that is wanted."""
     think_tags: ThinkTags | None
     is_thinking: bool
     """Whether the prompt ends inside of a thought."""
@@ -115,6 +114,7 @@ def _plan(serving: Serving, values: Mapping[str, Any], cache_salt: str | None) -
         constraint=compiled(serving, asked),
         tools=tools,
         calls=_call_constraints(serving, tools) if tools.functions else None,
+        further=_further_call(serving, values, tools, cache_salt) if tools.functions and tools.is_parallel else None,
         think_tags=tags,
         is_thinking=prompt.is_thinking,
         may_think=may_think,
@@ -201,8 +201,6 @@ def _think_tags(serving: Serving) -> ThinkTags | None:
 
 def _call_constraints(serving: Serving, tools: ToolPlan) -> CallConstraints:
     from sureact.constraints.call_grammar import ControlToken, tool_call_grammar
-    from sureact.constraints.choice import lark_string
-    from sureact.constraints.grammar import grammar
     from sureact.constraints.json_schema import json_schema
 
     for branch in tools.branches:
@@ -217,23 +215,26 @@ def _call_constraints(serving: Serving, tools: ToolPlan) -> CallConstraints:
     opening, closing = (ControlToken(OPEN_TAG), ControlToken(CLOSE_TAG)) if has_tags else (OPEN_TAG, CLOSE_TAG)
     before, between = QwenToolCallFormat.before_name, QwenToolCallFormat.before_arguments
     suffix = (_AFTER_ARGUMENTS, closing)
-    tag = OPEN_TAG if has_tags else lark_string(OPEN_TAG)
     constraints = CallConstraints(
         tuple(serving.engine.engine.encode(OPEN_TAG, parse_control_tokens=True)),
-        first=tool_call_grammar(tools.branches, prefix=(opening, before), delimiter=between, suffix=suffix),
-        # Small models write the newline whatever follows, so that it alone opens no call.
-        more=grammar(f'start: ("\\n" {tag}?)?'),
-        later=tool_call_grammar(tools.branches, prefix=before, delimiter=between, suffix=suffix),
-        first_format=CallFormat(_text(opening, before), between, _text(*suffix)),
-        later_format=CallFormat(before, between, _text(*suffix)),
+        call=tool_call_grammar(tools.branches, prefix=(opening, before), delimiter=between, suffix=suffix),
+        call_format=CallFormat(_text(opening, before), between, _text(*suffix)),
     )
     try:
         with compile_time():
-            for constraint in (constraints.first, constraints.more, constraints.later):
-                constraint.compile(serving.vocabulary)
+            constraints.call.compile(serving.vocabulary)
     except SureactError as error:
         raise api_error_of(error, param="tools") from error
     return constraints
+
+
+def _further_call(serving: Serving, values: Mapping[str, Any], tools: ToolPlan, cache_salt: str | None) -> FurtherCall:
+    engine, variables = serving.engine.engine, values["chat_template_kwargs"]
+    return FurtherCall(
+        lambda: engine.session(cache_salt=cache_salt),
+        lambda messages: think_closed(engine.render_chat(messages, tools=tools.functions, variables=variables)),
+        values["messages"],
+    )
 
 
 def _text(*parts: object) -> str:

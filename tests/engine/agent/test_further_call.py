@@ -145,6 +145,13 @@ def test_a_model_that_would_call_again_is_not_asked_further(num_calls: int) -> N
     assert len(model.sessions) == 1
 
 
+def test_without_room_to_compare_the_turn_ends() -> None:
+    model = WeighingModel(-9.0)
+    model.context_len = 150
+    assert not judge(model, 1)
+    assert all(session.is_closed for session in model.sessions[1:])
+
+
 @pytest.fixture(scope="module")
 def model_engine(model_folder: Path) -> Iterator[Engine]:
     """The real 0.5B model."""

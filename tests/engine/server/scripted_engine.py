@@ -85,11 +85,22 @@ class ScriptedEngine(Engine):
     @override
     def new_request(self, sequence: CachedSequence, *args: Any, **options: Any) -> Request:
         request = super().new_request(sequence, *args, **options)
+        is_new = sequence not in self._starts
         start = self._starts.setdefault(sequence, len(sequence))
-        if self.scripts:
+        if self.scripts and is_new and self._ends_with_call(sequence):
+            # Asked whether another call follows calls that the script is not of.
+            request.logits_processor = lambda ids, logits: self._end(logits)
+        elif self.scripts:
             request.logits_processor = lambda ids, logits: self._steer(ids[0, start:].tolist(), logits)
             request.drafter = None
         return request
+
+    def _ends_with_call(self, sequence: CachedSequence) -> bool:
+        return self.decode(list(sequence.token_ids)[-8:]).endswith("</tool_call>\n")
+
+    def _end(self, logits: torch.Tensor) -> torch.Tensor:
+        logits[0, self._control["<|im_end|>"]] = logits.abs().max() + 100
+        return logits
 
     def _steer(self, said_ids: list[int], logits: torch.Tensor) -> torch.Tensor:
         said = b"".join(self._names.get(id_, self.vocabulary.token_bytes[id_]) for id_ in said_ids)
