@@ -140,7 +140,7 @@ def test_the_command_ends_with_0_at_sigterm(scripted_folder: Path, tmp_path: Pat
 
 
 def wait_until_ready(client: httpx.Client, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300  # it imports torch, beside whatever else the machine does
     while True:
         assert process.poll() is None, "the server ended"
         assert time.monotonic() < deadline, "the server does not start"
