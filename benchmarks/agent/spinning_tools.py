@@ -1,10 +1,11 @@
 """Measures what tools that spin in pure Python cost the agents beside them.
 
     python -m benchmarks.agent.spinning_tools --json
+    python -m benchmarks.agent.spinning_tools --engine-process --json
 
 64 runs of an agent share one engine. Eight are inside their tool all the while: it sleeps, or it spins in a loop. The
 other 56 think, call and answer, and are timed: they generate the same tokens in every case, unless that takes too
-long.
+long. With `--engine-process` the engine has a process of its own.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ from sureact.cli.option_fields import positive_int
 from sureact.engine import Engine
 from sureact.errors import OutputTruncatedError, SureactError
 from sureact.evaluation.machine import hardware, versions
+from sureact.isolation.engine_process import EngineProcess
+
+AnyEngine = Engine | EngineProcess
 
 MAX_FALL = 0.15
 """Largest share of the decoded tokens per second that spinning tools may cost."""
@@ -94,7 +98,7 @@ class Window:
         return self.num_tokens / self.seconds
 
 
-def agent_with(engine: Engine, tool: Tool, workload: Workload) -> ReAct:
+def agent_with(engine: AnyEngine, tool: Tool, workload: Workload) -> ReAct:
     """Return an agent that calls the tool at least once before it finishes."""
     return ReAct(
         _SIGNATURE,
@@ -108,7 +112,7 @@ def agent_with(engine: Engine, tool: Tool, workload: Workload) -> ReAct:
     )
 
 
-def measure_case(engine: Engine, case: str, workload: Workload) -> Window:
+def measure_case(engine: AnyEngine, case: str, workload: Workload) -> Window:
     """Hold some runs inside their tool, and time the others."""
     engine.clear_prefix_cache()
     timed = agent_with(engine, Tool(count, "count"), workload)
@@ -194,7 +198,7 @@ def held_runs(agent: ReAct, num_runs: int) -> Generator[Callable[[], None]]:
             del os.environ[FOLDER_VARIABLE]
 
 
-def measure(engine: Engine, workload: Workload) -> list[dict[str, Any]]:
+def measure(engine: AnyEngine, workload: Workload) -> list[dict[str, Any]]:
     """Measure all cases in turn, the first one twice to warm up, and sum up."""
     names = list(cases())
     measure_case(engine, names[0], workload)
@@ -245,13 +249,15 @@ def main() -> int:
     )
     parser.add_argument("--model", default=SMALL_MODEL, help="as `sureact --model` (default: %(default)s)")
     parser.add_argument("--repeats", type=positive_int, metavar="N", help="rounds over all cases (default: 3)")
+    parser.add_argument("--engine-process", action="store_true", help="run the engine in a process of its own")
     parser.add_argument("--tiny", action="store_true", help="a few short runs, to see that it works")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     workload = TINY if options.tiny else Workload()
     most_len = None if options.tiny else 2048
+    engine_class = EngineProcess if options.engine_process else Engine
     try:
-        with Engine(
+        with engine_class(
             options.model, max_running_requests=workload.num_runs, max_model_len=most_len, kv_cache_gb=0.8
         ) as engine:
             rows = measure(engine, workload)
@@ -259,7 +265,7 @@ def main() -> int:
     except SureactError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
-    record = {"settings": settings, "workload": asdict(workload), "rows": rows}
+    record = {"engine": engine_class.__name__, "settings": settings, "workload": asdict(workload), "rows": rows}
     print(json.dumps(record | {"versions": versions(), "hardware": hardware()}) if options.json else table(rows))
     return 0
 

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         UnsupportedSchemaError,
         WorkerLostError,
     )
+    from sureact.isolation.engine_process import EngineProcess
     from sureact.sampling_params import RunawayLimits, SamplingParams
     from sureact.session import Session
 
@@ -110,6 +111,7 @@ _NAMES_OF_MODULE = {
         "UnsupportedSchemaError",
         "WorkerLostError",
     ),
+    "sureact.isolation.engine_process": ("EngineProcess",),
     "sureact.sampling_params": ("RunawayLimits", "SamplingParams"),
     "sureact.session": ("Session",),
 }
@@ -129,6 +131,7 @@ __all__ = [
     "DiskSpaceError",
     "Engine",
     "EngineConfig",
+    "EngineProcess",
     "Example",
     "History",
     "IndexUnreachableError",

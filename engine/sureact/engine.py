@@ -31,6 +31,8 @@ from sureact.tokens.prompt_encoder import Prompt, PromptEncoder
 from sureact.weights.fingerprint import model_fingerprint
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sureact.drafts.drafter import Drafter
     from sureact.tokens.vocabulary import Vocabulary
 
@@ -96,7 +98,8 @@ class Engine:
             progress,
         )
         self.config: ResolvedConfig = loaded.config
-        self._folder = loaded.folder
+        self.folder: Path = loaded.folder
+        """Holds the files of the model."""
         self._tokenizer = loaded.tokenizer
         self._encoder = PromptEncoder(loaded.tokenizer, self.config.model_name)
         self._requests = RequestFactory(self.config, loaded.tokenizer, self._encoder, loaded.repetition_penalty)
@@ -135,7 +138,7 @@ class Engine:
     @cached_property
     def session_origin(self) -> SessionOrigin:
         """What a saved session must have been made with."""
-        return SessionOrigin.of(self.config, model_fingerprint(self._folder))
+        return SessionOrigin.of(self.config, model_fingerprint(self.folder))
 
     @property
     def has_chat_template(self) -> bool:

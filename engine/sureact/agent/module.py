@@ -157,7 +157,8 @@ class Module:
         """Run the module on many examples at once, on threads; the engine computes their generations together.
 
         Each run gives what it would have given alone. `on_event` is called on the thread of each run, and tools on
-        several threads at a time. Ctrl-C cancels all runs.
+        several threads at a time. Ctrl-C cancels all runs. Where tools compute in Python, use an `EngineProcess`, which
+        they cannot keep from the interpreter.
 
         Args:
             examples: inputs of each run: mappings, or `Example`s that know their inputs.

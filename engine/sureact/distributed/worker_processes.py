@@ -107,7 +107,7 @@ class WorkerProcesses:
         process = self._workers[index][0]
         with suppress(subprocess.TimeoutExpired):
             code = process.wait(timeout=1)
-            reason = f"ended with {_exit_name(code)}"
+            reason = f"ended with {exit_name(code)}"
         return WorkerLostError(f"Process {index + 1} of the model ({process.pid}) is lost: {reason}.")
 
 
@@ -150,5 +150,6 @@ def _end(workers: list[tuple[subprocess.Popen[bytes], Connection]], timeout_s: f
             process.wait()
 
 
-def _exit_name(code: int) -> str:
+def exit_name(code: int) -> str:
+    """Say how a process ended."""
     return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -9,6 +9,7 @@ from benchmarks.agent.spinning_tools import TINY, Window, cases, main, measure, 
 
 from sureact.agent.token_limits import TokenLimits
 from sureact.engine import Engine
+from sureact.isolation.engine_process import EngineProcess
 
 
 def test_every_case_is_measured_beside_tools_that_sleep(roomy_engine: Engine) -> None:
@@ -18,6 +19,12 @@ def test_every_case_is_measured_beside_tools_that_sleep(roomy_engine: Engine) ->
     assert rows[0]["fall"] == 0
     assert rows[0]["reached"] is None
     assert all(each["num_cut"] == 0 and each["tokens_per_s"] > 0 for each in rows)
+
+
+def test_an_engine_in_a_process_of_its_own_gives_the_same_tokens(roomy_engine: Engine) -> None:
+    with EngineProcess(str(roomy_engine.folder), quantization="none", dtype="float32", kv_cache_gb=0.05) as engine:
+        windows = [measure_case(lm, "spinning", TINY) for lm in (engine, roomy_engine)]
+    assert windows[0].num_tokens == windows[1].num_tokens > 0
 
 
 def test_the_model_sees_one_and_the_same_tool() -> None:
