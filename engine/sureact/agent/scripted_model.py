@@ -32,7 +32,7 @@ class ScriptedModel:
     """A `LanguageModel` that generates the given texts, one per generation.
 
     A text in the script ends its generation as an end-of-sequence token would, unless a stop or the token budget comes
-    first. An exception in the script is raised instead. Where log-probabilities are asked for, it was certain of it all.
+    first. An exception in the script is raised instead. Where log-probabilities are asked for, it was certain of all.
     """
 
     name = "scripted"
