@@ -266,5 +266,5 @@ def test_decisions_on_calls_that_run_side_by_side_are_told_once_all_are_made():
         return Deny("zero") if call.args["a"] == 0 else Allow()
 
     with ToolRun(TOOLS, approve=approve) as run:
-        run.run_tools([ToolCall("add", {"a": a}) for a in (0, 1)], lambda *decided: told.append(decided))
+        run.run_tools([ToolCall("add", {"a": a}) for a in (0, 1)], lambda index, verdict: told.append((index, verdict)))
     assert told == [0, 1, (0, Deny("zero")), (1, Allow())]
