@@ -33,7 +33,8 @@ def test_the_model_sees_one_and_the_same_tool() -> None:
 
 
 def test_runs_that_take_too_long_are_cut_and_what_they_wrote_counts(roomy_engine: Engine) -> None:
-    workload = replace(TINY, num_turns=3, limits=TokenLimits(thought=1500, call=96, outputs=1500), most_s=0.5)
+    limits = TokenLimits(thought=1500, call=96, outputs=1500, runaway=None)
+    workload = replace(TINY, num_turns=3, limits=limits, most_s=0.2)
     window = measure_case(roomy_engine, "sleeping", workload)
     assert window.is_cut
     assert 0 < window.num_tokens < 2 * 3 * 1500

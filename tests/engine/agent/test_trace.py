@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from sureact.agent.trace import TraceWriter, read_trace
+from sureact.agent.trace_records import TRACE_VERSION
 from sureact.errors import TraceError
 
 
@@ -77,12 +78,13 @@ def test_a_cut_line_before_a_run_that_goes_on_is_left_out(tmp_path: Path):
     assert [record["type"] for record in read_trace(path)] == ["header", "resumed"]
 
 
-@pytest.mark.parametrize("version", ["3", '"2"', "null"])
+@pytest.mark.parametrize("version", [str(TRACE_VERSION + 1), '"2"', "null"])
 @pytest.mark.parametrize("record_type", ["header", "resumed"])
 def test_a_later_version_is_refused_by_name(tmp_path: Path, version: str, record_type: str):
     path = tmp_path / "run.jsonl"
     path.write_text(f'{{"type": "{record_type}", "version": {version}, "sureact_version": "7.0"}}\n')
-    with pytest.raises(TraceError, match=r"line 1 is of trace version .* up to version 2.*sureact 7\.0: update"):
+    expected = rf"line 1 is of trace version .* up to version {TRACE_VERSION}.*sureact 7\.0: update"
+    with pytest.raises(TraceError, match=expected):
         read_trace(path)
 
 

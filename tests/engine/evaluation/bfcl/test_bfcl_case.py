@@ -41,8 +41,9 @@ def chat(*calls: tuple[str, dict[str, Any]]) -> list[str]:
     said: list[str] = []
     for name, args in calls:
         body = f'{{"name": "{name}", "arguments": {json.dumps(args)}}}'
-        said += ["<tool_call>", f"<tool_call>\n{body}\n</tool_call>"]
-    return [*said, "Done."]
+        said += ["{" if said else "<tool_call>", f"<tool_call>\n{body}\n</tool_call>"]
+    # After the last call neither the model goes on, nor would it if just these calls were asked for.
+    return [*said, "", ""] if said else ["Done."]
 
 
 def loop(*calls: tuple[str, dict[str, Any]]) -> list[str]:
@@ -88,7 +89,9 @@ def test_calls_are_kept_by_the_names_of_the_case(cases: dict[str, BfclCase]) -> 
 
 
 def test_a_repeated_call_of_a_loop_counts_once(cases: dict[str, BfclCase]) -> None:
-    assert verdict(cases["simple_python_0"].run(contender(loop(OSLO, OSLO), "fields"))) == (True, True)
+    said = loop(OSLO)
+    said.insert(3, said[1])  # taken back, and another call decided on
+    assert verdict(cases["simple_python_0"].run(contender(said, "fields"))) == (True, True)
 
 
 def test_a_peer_runs_the_same_cases(cases: dict[str, BfclCase]) -> None:
