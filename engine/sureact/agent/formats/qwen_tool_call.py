@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
+from sureact.agent.call_opening import CLOSE_TAG, OPEN_TAG
 from sureact.agent.prompt_format import PromptFormat, call_branches, plain_text, template_text
 from sureact.agent.prompt_template import input_texts, render_template
 from sureact.agent.tool_notation import function_notation
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from sureact.agent.tool import Tool
     from sureact.tokens.chat_template import Message, PromptText
 
-_OPEN_TAG = "<tool_call>"
-_CLOSE_TAG = "</tool_call>"
 _AFTER_ARGUMENTS = "}\n"
 _BARE_CALL = '{"name":'
 
@@ -56,9 +55,9 @@ class QwenToolCallFormat(PromptFormat):
         self._read_turns(lm)
         self.call_constraint = tool_call_grammar(
             call_branches(tools),
-            prefix=(ControlToken(_OPEN_TAG), self.before_name),
+            prefix=(ControlToken(OPEN_TAG), self.before_name),
             delimiter=self.before_arguments,
-            suffix=(_AFTER_ARGUMENTS, ControlToken(_CLOSE_TAG)),
+            suffix=(_AFTER_ARGUMENTS, ControlToken(CLOSE_TAG)),
         )
 
     def _read_turns(self, lm: LanguageModel) -> None:
@@ -89,12 +88,12 @@ class QwenToolCallFormat(PromptFormat):
     def thought_params(self, session: LanguageModelSession, max_tokens: int) -> SamplingParams:
         # One line: without a call in sight small models go on in numbered lists until the budget ends. They also write
         # a call without its tag, or spell the tag out in place of its control token.
-        return SamplingParams(max_tokens=max_tokens, stop=["\n", _BARE_CALL, _OPEN_TAG, ids_of_tag(session)])
+        return SamplingParams(max_tokens=max_tokens, stop=["\n", _BARE_CALL, OPEN_TAG, ids_of_tag(session)])
 
     @override
     def call(self, tool_name: str, args_json: str) -> PromptText:
         body = f"{self.before_name}{tool_name}{self.before_arguments}{args_json}{_AFTER_ARGUMENTS}"
-        return template_text(_OPEN_TAG) + plain_text(body) + template_text(_CLOSE_TAG)
+        return template_text(OPEN_TAG) + plain_text(body) + template_text(CLOSE_TAG)
 
     @override
     def observation(self, text: str) -> PromptText:
@@ -117,7 +116,7 @@ def _require_contents(text: str, contents: Sequence[str], model_name: str) -> No
 def ids_of_tag(session: LanguageModelSession) -> tuple[int, ...]:
     """Return the ids that a call begins with. The session stays as it is."""
     num_tokens = len(session.token_ids)
-    session.append(template_text(_OPEN_TAG))
+    session.append(template_text(OPEN_TAG))
     ids = tuple(session.token_ids[num_tokens:])
     session.truncate(num_tokens)
     return ids

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sureact.agent.call_opening import CLOSE_TAG, OPEN_TAG
 from sureact.agent.formats.qwen_tool_call import QwenToolCallFormat, ids_of_tag
 from sureact.agent.prompt_format import args_json, call_branches, plain_text, template_text
 from sureact.agent.prompt_template import input_texts, render_template
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 SUBMIT = "submit"
 """Name of the built-in tool whose arguments are the outputs."""
 
-_OPEN_TAG = "<tool_call>"
-_CLOSE_TAG = "</tool_call>"
 _BETWEEN_CALLS = "\n"
 
 # What the template puts between these contents is what it puts between ours.
@@ -134,7 +133,7 @@ def _calls_of(tools: Mapping[str, Tool]) -> ToolCallConstraint:
 
     return tool_call_grammar(
         call_branches(tools),
-        prefix=(ControlToken(_OPEN_TAG), QwenToolCallFormat.before_name),
+        prefix=(ControlToken(OPEN_TAG), QwenToolCallFormat.before_name),
         delimiter=QwenToolCallFormat.before_arguments,
-        suffix=("}\n", ControlToken(_CLOSE_TAG)),
+        suffix=("}\n", ControlToken(CLOSE_TAG)),
     )
