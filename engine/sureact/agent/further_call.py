@@ -10,12 +10,12 @@ A client of an engine cannot do this: it needs odds at a token of its choice.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sureact.agent.call_opening import BARE_CALLS, CLOSE_TAG, OPEN_TAG
+from sureact.agent.call_opening import BARE_CALLS, OPEN_TAG
+from sureact.agent.formats.qwen_tool_call import call_text
 from sureact.agent.prompt_format import args_json, plain_text, template_text
 from sureact.errors import PromptTooLongError
 from sureact.sampling_params import SamplingParams
@@ -117,8 +117,7 @@ def calls_text(calls: Sequence[Call]) -> PromptText:
     """Return calls as they stand in a turn, each followed by `BETWEEN_CALLS`."""
     text = plain_text("")
     for name, args in calls:
-        body = f'\n{{"name": {json.dumps(name)}, "arguments": {args_json(args)}}}\n'
-        text += template_text(OPEN_TAG) + plain_text(body) + template_text(CLOSE_TAG) + plain_text(BETWEEN_CALLS)
+        text += call_text(name, args_json(args)) + plain_text(BETWEEN_CALLS)
     return text
 
 

@@ -92,8 +92,7 @@ class QwenToolCallFormat(PromptFormat):
 
     @override
     def call(self, tool_name: str, args_json: str) -> PromptText:
-        body = f"{self.before_name}{tool_name}{self.before_arguments}{args_json}{_AFTER_ARGUMENTS}"
-        return template_text(OPEN_TAG) + plain_text(body) + template_text(CLOSE_TAG)
+        return call_text(tool_name, args_json)
 
     @override
     def observation(self, text: str) -> PromptText:
@@ -111,6 +110,13 @@ def _require_contents(text: str, contents: Sequence[str], model_name: str) -> No
             f"The chat template of {model_name} does not render tool messages in order, so the format "
             f"{QwenToolCallFormat.name!r} cannot be used; take prompt_format='fields'."
         )
+
+
+def call_text(tool_name: str, args_json: str) -> PromptText:
+    """Return a call as the model would have written it."""
+    before_name, before_arguments = QwenToolCallFormat.before_name, QwenToolCallFormat.before_arguments
+    body = f"{before_name}{tool_name}{before_arguments}{args_json}{_AFTER_ARGUMENTS}"
+    return template_text(OPEN_TAG) + plain_text(body) + template_text(CLOSE_TAG)
 
 
 def ids_of_tag(session: LanguageModelSession) -> tuple[int, ...]:
