@@ -196,9 +196,9 @@ class ChatTurn:
         if self._params.include_stop:
             stop = output.stop_reason
             assert isinstance(stop, str | tuple), "an end of the turn is no stop"
-            if self._context_room > (
-                len(stop.encode()) if isinstance(stop, str) else len(stop)
-            ):  # no text has more tokens than bytes
+            # No text has more tokens than bytes.
+            most_tokens = len(stop.encode()) if isinstance(stop, str) else len(stop)
+            if self._context_room > most_tokens:
                 await self._session.append(plain_text(stop) if isinstance(stop, str) else stop)
             text = stop if isinstance(stop, str) else self._serving.engine.engine.decode(stop)
             await self._tell(shaper.push(text))
