@@ -31,8 +31,8 @@ class Exchange:
         self.body = body
         self.is_answered = False
         """Whether an answer has begun, so that an error can no longer be told by its status."""
-        self.tells_events = False
-        """Whether the answer is a stream of events, in which an error can still be told."""
+        self.fail: Callable[[ApiError], Awaitable[None]] | None = None
+        """Tells an error inside an answer that has begun, and ends it; None where that cannot be, as in plain JSON."""
         self._send = send
 
     async def send_json(self, value: Any, status: int = HTTPStatus.OK) -> None:
@@ -97,8 +97,8 @@ class Endpoint:
                 record.error_code = answer.code
             if not exchange.is_answered:
                 await exchange.send_error(answer)
-            elif exchange.tells_events:
-                await exchange.send_piece(b"data: %s\n\ndata: [DONE]\n\n" % answer.body_bytes, is_last=True)
+            elif exchange.fail is not None:
+                await exchange.fail(answer)
             else:
                 raise ConnectionAbortedError("an answer broke off") from error
 

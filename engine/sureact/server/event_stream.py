@@ -1,10 +1,10 @@
-"""Writes server-sent events: one JSON object an event, comments while nothing comes, and `[DONE]` at the end."""
+"""Writes server-sent events: one JSON object an event, comments while nothing comes, and perhaps a mark at the end."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +22,35 @@ _HEADERS = (
 )
 
 
+DONE = b"data: [DONE]\n\n"
+"""The mark at the end that clients of chats look for."""
+
+
 class EventStream:
     """A stream of events as the answer of an exchange. It begins with the first event, or with the first silence.
 
     Until then an error is an answer of its own, with a status; afterwards it is an event.
     """
 
-    def __init__(self, exchange: Exchange, keep_alive_s: float) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        keep_alive_s: float,
+        *,
+        told: Callable[[ApiError], Iterable[dict[str, Any]]] | None = None,
+        end: bytes = DONE,
+    ) -> None:
+        """Take where to send.
+
+        Args:
+            exchange: answered by the stream.
+            keep_alive_s: silence after which a comment is sent.
+            told: the events, each named by its `type`, that tell an error; without it the error's body is one.
+            end: sent last.
+        """
         self._exchange = exchange
+        self._told = told
+        self._end = end
         self._keep_alive_s = keep_alive_s
         self._lock = asyncio.Lock()
         self._last_sent = asyncio.get_running_loop().time()
@@ -39,7 +60,7 @@ class EventStream:
         head = f"event: {name}\n" if name is not None else ""
         await self._write(f"{head}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
 
-    async def run(self, work: Awaitable[None], *, end: bytes = b"data: [DONE]\n\n") -> None:
+    async def run(self, work: Awaitable[None]) -> None:
         """Do what sends the events, and end the stream.
 
         Raises:
@@ -51,20 +72,28 @@ class EventStream:
         except Exception as error:  # the status is sent, so whatever went wrong is told as an event
             if not self._exchange.is_answered:
                 raise
-            await self.send_error(api_error_of(error))
+            await self._tell(api_error_of(error))
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
-        await self._write(end, is_last=True)
+        await self._write(self._end, is_last=True)
 
-    async def send_error(self, error: ApiError) -> None:
-        """Send an error as an event."""
-        await self.send(error.body)
+    async def fail(self, error: ApiError) -> None:
+        """Tell an error that ended the work from outside, such as a time limit, and end the stream."""
+        await self._tell(error)
+        await self._write(self._end, is_last=True)
+
+    async def _tell(self, error: ApiError) -> None:
+        if self._told is None:
+            await self.send(error.body)
+            return
+        for event in self._told(error):
+            await self.send(event, name=event["type"])
 
     async def _write(self, data: bytes, *, is_last: bool = False) -> None:
         async with self._lock:
             if not self._exchange.is_answered:
-                self._exchange.tells_events = True
+                self._exchange.fail = self.fail
                 await self._exchange.begin(HTTPStatus.OK, _HEADERS)
             await self._exchange.send_piece(data, is_last=is_last)
             self._last_sent = asyncio.get_running_loop().time()

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from sureact.errors import ConfigError, InternalError
+from sureact.server.api_error import ApiError
 from sureact.server.endpoint import Exchange
 from sureact.server.event_stream import EventStream
 
@@ -24,11 +25,11 @@ class Wire:
             self.is_ended = not message["more_body"]
 
 
-def run(work: Any, keep_alive_s: float = 10) -> Wire:
+def run(work: Any, keep_alive_s: float = 10, **options: Any) -> Wire:
     wire = Wire()
 
     async def main() -> None:
-        stream = EventStream(Exchange({}, wire.send, {}), keep_alive_s)
+        stream = EventStream(Exchange({}, wire.send, {}), keep_alive_s, **options)
         await stream.run(work(stream))
 
     asyncio.run(main())
@@ -70,3 +71,37 @@ def test_silence_is_broken_by_comments_even_before_the_first_event() -> None:
         await stream.send({})
 
     assert run(work, keep_alive_s=0.02).text.startswith(": keep-alive\n\n")
+
+
+def error_and_failed(error: ApiError) -> list[dict[str, Any]]:
+    return [{"type": "error", "code": error.code}, {"type": "failed"}]
+
+
+def test_a_route_may_tell_errors_by_events_of_its_own_and_end_without_a_mark() -> None:
+    async def work(stream: EventStream) -> None:
+        await stream.send({})
+        raise ConfigError("no")
+
+    wire = run(work, told=error_and_failed, end=b"")
+    *_, error, failed, _ = wire.text.split("\n\n")
+    assert error == 'event: error\ndata: {"type": "error", "code": "invalid_value"}'
+    assert failed == 'event: failed\ndata: {"type": "failed"}'
+    assert wire.is_ended
+
+
+@pytest.mark.parametrize("told", [None, error_and_failed])
+def test_an_error_from_outside_ends_a_stream_that_has_begun(told: Any) -> None:
+    wire = Wire()
+
+    async def main() -> None:
+        exchange = Exchange({}, wire.send, {})
+        stream = EventStream(exchange, 10, told=told)
+        assert exchange.fail is None, "the status can still tell it"
+        await stream.send({})
+        fail: Any = exchange.fail
+        await fail(ApiError("too late", code="request_timeout"))
+
+    asyncio.run(main())
+    assert '"code": "request_timeout"' in wire.text
+    assert wire.text.endswith("data: [DONE]\n\n")
+    assert wire.is_ended
