@@ -73,7 +73,7 @@ def html_command(arguments: argparse.Namespace) -> None:
     Raises:
         TraceError: the page cannot be written.
     """
-    from sureact.cli.trace_page import trace_page
+    from sureact.page.trace_page import trace_page
 
     page = trace_page([record for run in _runs(arguments) for record in run.records])
     output = arguments.output or arguments.file.with_name(f"{arguments.file.name}.html")

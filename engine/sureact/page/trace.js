@@ -1,23 +1,4 @@
-"use strict";
-// Everything of the trace is put into the page as text, never as markup.
 const trace = JSON.parse(document.getElementById("trace").textContent);
-const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
-
-function visible(text) {
-  const pictured = text.replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)));
-  const shown = pictured.replace(/\u007f/g, "\u2421").replace(/[\u0080-\u009f]/g, "\ufffd");
-  return shown.replace(BIDI, (c) => `[U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
-}
-
-function element(name, className, ...children) {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  for (const child of children) made.append(typeof child === "string" ? visible(child) : child);
-  return made;
-}
-
-const seconds = (value) => (value < 1 ? `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms` : `${value.toFixed(2)} s`);
-const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 function tokens(generation) {
   const box = element("div", "text");
@@ -46,24 +27,12 @@ function numbers(generation) {
     `ended by ${generation.finish_reason}`,
     ...(generation.early_ends || []).map((end) => `${end.pointer || "text"} ended early: ${end.reason}`),
   ];
-  return element("div", "numbers", parts.filter(Boolean).join(" \u00b7 "));
-}
-
-function part(label, ...children) {
-  return element("div", "part", element("div", "label", label), element("div", "", ...children));
+  return element("div", "numbers", joined(...parts));
 }
 
 function generated(label, record) {
   const all = [...(record.earlier_generations || []), ...(record.generation ? [record.generation] : [])];
   return part(label, ...all.flatMap((generation) => [tokens(generation), numbers(generation)]));
-}
-
-function json(label, value) {
-  return part(label, element("pre", "text", JSON.stringify(value, null, 2)));
-}
-
-function stepsText(what, indices) {
-  return indices.length ? `${what} ${indices.map((index) => index + 1).join(", ")}. ` : "";
 }
 
 const RENDER = {
@@ -88,21 +57,16 @@ const RENDER = {
       + (record.decision === "edit" ? ` to ${JSON.stringify(record.tool_args)}` : ""))),
   call_started: (record, run) => {
     const known = run.some((other) => other.type === "call" && other.step === record.step);
-    return known ? null : part("Call", element("pre", "text", `${record.tool_name} ${JSON.stringify(record.tool_args)}`));
+    return known ? null : callPart(record.tool_name, record.tool_args);
   },
-  observation: ({ finished }) => {
-    const kind = finished.is_error ? "Error" : finished.is_repeat ? "Repeat" : "Observation";
-    const text = element("pre", `text${finished.is_error ? " error" : ""}`, finished.observation);
-    return part(kind, text, element("div", "numbers", `tool ${seconds(finished.tool_s || 0)}`));
-  },
-  truncated: (record) =>
-    part("Context full", element("div", "", stepsText("Cut the observations of steps", record.trimmed_steps || [])
-      + stepsText("Dropped steps", record.dropped_steps))),
+  observation: ({ finished }) =>
+    observationPart(finished.observation, { isError: finished.is_error, isRepeat: finished.is_repeat }, finished.tool_s || 0),
+  truncated: (record) => truncatedPart(record.trimmed_steps || [], record.dropped_steps),
   resumed: (record) =>
     part("Resumed", element("div", "", `Goes on with step ${record.step + 1}.`
       + (record.unfinished ? ` The unfinished call: ${record.unfinished}` : ""))),
   outputs: (record) => {
-    const box = element("div", "step", element("h3", "", `Outputs (${record.termination_reason})`));
+    const box = outputsCard(record.termination_reason);
     if (record.generation) box.append(generated("Answer", record));
     box.append(json("Values", record.outputs), json("Usage", record.usage));
     return box;
@@ -130,7 +94,7 @@ function timeline(records) {
     bar.append(piece);
   }
   const share = (wanted) => seconds(sum(pieces.filter(([kind]) => kind === wanted).map(([, value]) => value)));
-  const note = element("div", "numbers", ["prefill", "decode", "tool"].map((kind) => `${kind} ${share(kind)}`).join(" \u00b7 "));
+  const note = element("div", "numbers", joined(...["prefill", "decode", "tool"].map((kind) => `${kind} ${share(kind)}`)));
   return element("div", "", bar, note);
 }
 
@@ -139,7 +103,7 @@ const anchor = (record) => `r${record.run_id}-${record.step === undefined ? "end
 function summary(header) {
   const pieces = [header.model, `format ${header.prompt_format}`, `${header.tools.length} tools`,
     `sureact ${header.sureact_version}`, new Date(header.time_s * 1000).toISOString()];
-  const box = element("div", "", element("h2", "", `Run ${header.run_id}`), element("div", "dim", pieces.join(" \u00b7 ")));
+  const box = element("div", "", element("h2", "", `Run ${header.run_id}`), element("div", "dim", joined(...pieces)));
   const tools = element("details", "", element("summary", "", "Tools"), element("pre", "text", JSON.stringify(header.tools, null, 2)));
   box.append(json("Inputs", header.inputs), tools);
   return box;
@@ -161,7 +125,7 @@ function showRun(records) {
       step = null;
     } else {
       if (!step || shownStep !== record.step) {
-        step = element("div", "step", element("h3", "", `Step ${record.step + 1}`));
+        step = stepCard(record.step);
         if (!document.getElementById(anchor(record))) step.id = anchor(record);
         shownStep = record.step;
         section.append(step);

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sureact.cli.trace_page import trace_page
+from sureact.page.trace_page import trace_page
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

@@ -7,10 +7,11 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
-_PLACEHOLDER = re.compile("@@(policy|trace|script)@@")
+from sureact.page.assets import asset
+
+_PLACEHOLDER = re.compile("@@(policy|style|trace|script)@@")
 # What could end the element that holds the data, or begin a comment in it.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
@@ -21,17 +22,17 @@ def trace_page(records: Sequence[dict[str, Any]]) -> str:
     The records are data of a script: a tool's text in them can neither end that element nor run, since the page's
     policy names the one script that may, by its hash.
     """
-    script = _packaged("trace_page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style, script = asset("look.css", "trace.css"), asset("steps.js", "trace.js")
     parts = {
-        "policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-        f"script-src 'sha256-{digest}'",
+        "policy": "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_digest(style)}'; script-src '{_digest(script)}'",
+        "style": style,
         "trace": json.dumps(records).translate(_ESCAPES),
         "script": script,
     }
     # In one go, so that a placeholder inside the trace stays text.
-    return _PLACEHOLDER.sub(lambda match: parts[match[1]], _packaged("trace_page.html"))
+    return _PLACEHOLDER.sub(lambda match: parts[match[1]], asset("trace.html"))
 
 
-def _packaged(name: str) -> str:
-    return files("sureact.cli").joinpath(name).read_text(encoding="utf-8")
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
