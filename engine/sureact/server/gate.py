@@ -13,6 +13,7 @@ from sureact.server.admission import SEAT
 from sureact.server.api_error import ApiError
 from sureact.server.cross_origin import CrossOrigin
 from sureact.server.endpoint import Exchange
+from sureact.server.known_hosts import KnownHosts
 from sureact.server.request_record import RECORD, RequestRecord, recorded
 from sureact.server.serving import SALT_OF_KEY
 
@@ -41,8 +42,8 @@ class Gate:
     def __init__(self, app: ASGIApp, serving: Serving) -> None:
         self._app = app
         self._serving = serving
-        origins = serving.config.cors_origin
-        self._cross_origin = None if origins is None else CrossOrigin(origins)
+        self._hosts = KnownHosts(serving.config)
+        self._cross_origin = CrossOrigin(serving.config.cors_origin)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -54,9 +55,11 @@ class Gate:
         seat: Seat | None = None
         with recorded(record):
             try:
-                if self._cross_origin is not None and self._cross_origin.is_preflight(scope):
+                self._hosts.check(scope)
+                if self._cross_origin.is_preflight(scope):
                     await Exchange(scope, outer, {}).send_bytes(b"", HTTPStatus.NO_CONTENT)
                     return
+                self._cross_origin.check(scope)
                 seat = self._let_in(scope, record)
                 await self._app(scope, receive, outer)
             except ApiError as error:
@@ -104,9 +107,7 @@ class Gate:
 
     def _headers(self, scope: Scope, record: RequestRecord) -> list[tuple[bytes, bytes]]:
         headers = [(b"x-request-id", record.request_id.encode()), (b"x-content-type-options", b"nosniff")]
-        if self._cross_origin is not None:
-            headers += self._cross_origin.headers(scope)
-        return headers
+        return headers + self._cross_origin.headers(scope)
 
     def _close(self, record: RequestRecord, *, is_whole: bool, had_seat: bool) -> None:
         metrics = self._serving.metrics

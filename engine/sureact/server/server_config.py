@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 
 from sureact.errors import ConfigError
+
+_HOST_NAME = re.compile(r"\*|[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,9 @@ class ServerConfig:
     """Longest grammar of a request, in characters."""
     public_prefix: str | None = None
     """File of a beginning that prompts of all keys may share in the cache: text, or a chat as .json."""
+    allowed_hosts: str | None = None
+    """Names beside localhost that requests may have in Host, separated by commas, or *; None is any name where keys are
+    needed or everybody may ask."""
     cors_origin: str | None = None
     """Origins whose pages may ask, separated by commas, or *; None lets no page of another site ask."""
     log_requests: bool = True
@@ -116,9 +122,15 @@ class ServerConfig:
             )
         if self.api_keys is not None and self.no_api_key:
             raise ConfigError("api_keys and no_api_key are both given. Leave one out.")
-        for name in ("api_keys", "public_prefix", "cors_origin"):
+        for name in ("api_keys", "public_prefix", "allowed_hosts", "cors_origin"):
             if getattr(self, name) is not None:
                 _require_text(name, getattr(self, name))
+        if self.allowed_hosts is not None:
+            for name in self.allowed_hosts.split(","):
+                if not _HOST_NAME.fullmatch(name.strip()):
+                    raise ConfigError(
+                        f"allowed_hosts holds {name.strip()!r}; a host is written as api.example, without a port."
+                    )
         if self.cors_origin is not None:
             for origin in self.cors_origin.split(","):
                 text = origin.strip()

@@ -64,7 +64,7 @@ class Client:
     @contextlib.asynccontextmanager
     async def connect(self) -> AsyncGenerator[httpx.AsyncClient]:
         transport = httpx.ASGITransport(self.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=60) as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
             yield client
 
     def get(self, path: str) -> httpx.Response:

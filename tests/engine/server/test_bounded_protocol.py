@@ -7,7 +7,7 @@ import pytest
 from tests.engine.server.http_servers import RunningServer
 
 Run = Callable[..., RunningServer]
-GET = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
 
 def read_refusal(connection: socket.socket) -> tuple[int, str]:
@@ -69,7 +69,8 @@ def test_idle_connections_and_whole_requests_are_left_alone(run_server: Run) -> 
 def test_a_body_that_does_not_come_is_not_waited_for(run_server: Run) -> None:
     with run_server(read_timeout_s=0.3).connect() as connection:
         connection.sendall(
-            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
+            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
         )
         assert read_refusal(connection) == (408, "read_timeout")
 

@@ -1,5 +1,8 @@
 from typing import Any
 
+import pytest
+
+from sureact.server.api_error import ApiError
 from sureact.server.cross_origin import CrossOrigin
 
 
@@ -24,3 +27,36 @@ def test_a_browser_that_asks_first_is_told() -> None:
     assert origins.is_preflight(asks)
     assert not origins.is_preflight(scope("OPTIONS"))
     assert b"authorization" in dict(origins.headers(asks))[b"access-control-allow-headers"]
+    assert not CrossOrigin(None).is_preflight(asks)
+
+
+def is_let_in(origins: str | None, method: str = "POST", **headers: str) -> bool:
+    try:
+        CrossOrigin(origins).check(scope(method, **headers))
+    except ApiError as error:
+        return error.code != "origin_not_allowed"
+    return True
+
+
+@pytest.mark.parametrize("origins", [None, "https://a.example"])
+def test_pages_of_other_sites_may_not_ask(origins: str | None) -> None:
+    host = {"host": "localhost:8000"}
+    for origin in ("https://evil.example", "null", "http://localhost:9000", "http://localhost"):
+        assert not is_let_in(origins, **host, origin=origin)
+    for site in ("cross-site", "same-site"):
+        assert not is_let_in(origins, **host, sec_fetch_site=site)
+        assert not is_let_in(origins, **host, sec_fetch_site=site, origin="https://evil.example")
+
+
+def test_the_own_page_programs_and_named_origins_may_ask() -> None:
+    host = {"host": "localhost:8000"}
+    assert is_let_in(None, **host)
+    assert is_let_in(None, **host, origin="http://localhost:8000")
+    assert is_let_in(None, **host, origin="https://behind.a.proxy", sec_fetch_site="same-origin")
+    assert is_let_in("https://a.example", **host, origin="https://a.example", sec_fetch_site="cross-site")
+    assert is_let_in("*", **host, origin="null", sec_fetch_site="cross-site")
+
+
+def test_what_only_reads_may_be_asked_since_no_page_sees_the_answer() -> None:
+    assert is_let_in(None, "GET", host="localhost", origin="https://evil.example")
+    assert CrossOrigin(None).headers(scope(origin="https://evil.example")) == []

@@ -24,7 +24,9 @@ def ask(address: str, path: str, body: dict[str, Any]) -> socket.socket:
     host, port = address.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)), timeout=20)
     data = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    )
     connection.sendall(head.encode() + data)
     return connection
 
@@ -93,7 +95,7 @@ def test_a_client_that_leaves_while_it_sends_has_no_request(served: str, engine:
     host, port = served.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)), timeout=20)
     connection.sendall(
-        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+        b"POST /v1/completions HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
     )
     time.sleep(0.05)
     connection.close()

@@ -10,6 +10,7 @@ from tests.engine.server.scripted_engine import ScriptedEngine
 
 from sureact.async_engine import AsyncEngine
 from sureact.server.app import create_app
+from sureact.server.gate import COMPUTING
 from sureact.server.server_config import ServerConfig
 
 KEY = "a-key-of-team-a-0001"
@@ -163,12 +164,36 @@ def test_the_log_can_be_off(serve: Serve, caplog: pytest.LogCaptureFixture) -> N
     assert caplog.text == ""
 
 
-def test_pages_of_other_sites_are_told_nothing_unless_named(serve: Serve) -> None:
+def test_pages_of_other_sites_may_not_ask_unless_named(serve: Serve) -> None:
     origin = {"origin": "https://app.example"}
-    plain = serve().post("/tokenize", {"prompt": "a"}, headers=origin)
-    assert not [name for name in plain.headers if name.startswith("access-control")]
+    refused = serve().post("/tokenize", {"prompt": "a"}, headers=origin)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_not_allowed")
+    assert not [name for name in refused.headers if name.startswith("access-control")]
     named = serve(cors_origin="https://app.example").post("/tokenize", {"prompt": "a"}, headers=origin)
     assert named.headers["access-control-allow-origin"] == "https://app.example"
+
+
+@pytest.mark.parametrize("path", sorted(COMPUTING))
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_what_a_page_sends_without_asking_first_does_not_reach_the_engine(
+    serve: Serve, engine: ScriptedEngine, path: str, kind: str
+) -> None:
+    client, before = serve(), engine.stats().num_requests
+    page = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+    for headers, status in ((page, 403), ({}, 415)):
+        response = client.post(path, json.dumps(CHAT).encode(), headers={"content-type": kind, **headers})
+        assert response.status_code == status or (status, response.status_code) == (415, 404)
+    assert engine.stats().num_requests == before
+    assert client.app.state.serving.admission.num_entered == 0
+
+
+def test_a_name_that_points_here_is_not_the_servers(serve: Serve, engine: ScriptedEngine) -> None:
+    engine.say("ok")
+    headers = {"host": "evil.example:8000", "origin": "http://evil.example:8000", "sec-fetch-site": "same-origin"}
+    refused = serve().post("/v1/chat/completions", CHAT, headers=headers)
+    assert (refused.status_code, refused.json()["error"]["type"]) == (403, "permission_error")
+    allowed = serve(allowed_hosts="evil.example").post("/v1/chat/completions", CHAT, headers=headers)
+    assert allowed.status_code == 200
 
 
 def test_a_constraint_that_costs_too_much_is_refused(serve: Serve) -> None:

@@ -23,7 +23,9 @@ def ask(server: RunningServer, **fields: Any) -> socket.socket:
     """Ask for a text that takes a while."""
     connection = server.connect()
     data = json.dumps({**LONG, **fields}).encode()
-    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}"
+    head = (
+        f"POST /v1/completions HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\nContent-Length: {len(data)}"
+    )
     connection.sendall(head.encode() + b"\r\n\r\n" + data)
     return connection
 
@@ -92,7 +94,7 @@ def test_a_server_with_nothing_to_do_ends_at_once(run_server: Run) -> None:
 def test_a_hundred_megabytes_are_refused_before_they_are_read(run_server: Run) -> None:
     server = run_server()
     with server.connect() as connection:
-        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         connection.sendall(head + b"Content-Length: 104857600\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 413")
     with server.connect() as connection:  # of unknown length

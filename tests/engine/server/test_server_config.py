@@ -48,6 +48,9 @@ def test_this_machine_needs_none(host: str) -> None:
     [
         {"api_keys": "keys", "no_api_key": True},
         {"cors_origin": "app.example"},
+        {"allowed_hosts": " "},
+        {"allowed_hosts": "http://app.example"},
+        {"allowed_hosts": "app.example:8000"},
         {"cors_origin": "https://app.example/path"},
         {"request_timeout_s": 0},
         {"drain_timeout_s": True},

@@ -32,7 +32,7 @@ async def ask(port: int, draws: random.Random) -> str:
     """Ask once, and read the answer or leave; return what came of it."""
     path, body = body_of(draws)
     data = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}"
+    head = f"POST {path} HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\nContent-Length: {len(data)}"
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         request = head.encode() + b"\r\nConnection: close\r\n\r\n" + data
