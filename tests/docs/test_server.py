@@ -7,25 +7,17 @@ from pathlib import Path
 import pytest
 
 from sureact.server.app import ROUTES
-from sureact.server.chat_fields import CHAT_FIELDS
-from sureact.server.completions import COMPLETION_FIELDS
+from sureact.server.openapi import BODY_FIELDS
 from sureact.server.request_fields import markdown_table
-from sureact.server.tokenize import DETOKENIZE_FIELDS, TOKENIZE_FIELDS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/server.md").read_text(encoding="utf-8")
-TABLES = {
-    "/v1/chat/completions": CHAT_FIELDS,
-    "/v1/completions": COMPLETION_FIELDS,
-    "/tokenize": TOKENIZE_FIELDS,
-    "/detokenize": DETOKENIZE_FIELDS,
-}
 
 
-@pytest.mark.parametrize("path", TABLES)
+@pytest.mark.parametrize("path", BODY_FIELDS)
 def test_the_table_of_fields_is_the_servers(path: str) -> None:
     section = TEXT.partition(f"## Fields of `{path}`\n\n")[2].partition("\n\n")[0].strip()
-    assert section == markdown_table(TABLES[path])
+    assert section == markdown_table(BODY_FIELDS[path])
 
 
 def test_every_route_is_told() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sureact.server.api_error import ApiError
 from sureact.server.field_values import one_of, read_boolean, read_list, read_object, read_text, read_texts, refuse
-from sureact.server.request_fields import MISSING, Field, honored, neutral, read_fields
+from sureact.server.request_fields import MISSING, Field, honored, neutral, read_fields, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,25 +46,47 @@ _JSON_SCHEMA_FIELDS: Sequence[Field] = (
 )
 
 
+_KIND = honored("type", "a word", read_text, MISSING)
+
+
 def read_response_format(value: Any, path: str) -> AnswerConstraint | None:
-    """Read the field `response_format`.
+    """Read the field `response_format` of a chat.
 
     Raises:
         ApiError: it is none of the forms that are honored.
     """
+    fields, kind = _format(value, path)
+    own = (honored("json_schema", "an object", read_object, MISSING),) if kind == "json_schema" else ()
+    values = read_fields(fields, (_KIND, *own), path=path)
+    if kind != "json_schema":
+        return _of_kind(kind, path)
+    place = f"{path}.json_schema"
+    schema = read_fields(values["json_schema"], _JSON_SCHEMA_FIELDS, path=place)["schema"]
+    return _of_schema(schema, f"{place}.schema")
+
+
+def read_text_format(value: Any, path: str) -> AnswerConstraint | None:
+    """Read the field `text.format` of a response, where the schema stands beside the type.
+
+    Raises:
+        ApiError: it is none of the forms that are honored.
+    """
+    fields, kind = _format(value, path)
+    own = _JSON_SCHEMA_FIELDS if kind == "json_schema" else ()
+    values = read_fields(fields, (_KIND, *own), path=path)
+    return _of_schema(values["schema"], f"{path}.schema") if own else _of_kind(kind, path)
+
+
+def _format(value: Any, path: str) -> tuple[Mapping[str, Any], str]:
     fields = read_object(value, path)
     kind = fields.get("type")
     if kind not in ("text", "json_object", "json_schema"):
         refuse(kind, f"{path}.type", "'text', 'json_object' or 'json_schema'")
-    own = (honored("json_schema", "an object", read_object, MISSING),) if kind == "json_schema" else ()
-    values = read_fields(fields, (honored("type", "a word", read_text, MISSING), *own), path=path)
-    if kind == "text":
-        return None
-    if kind == "json_object":
-        return _of_schema({"type": "object"}, path)
-    place = f"{path}.json_schema"
-    schema = read_fields(values["json_schema"], _JSON_SCHEMA_FIELDS, path=place)["schema"]
-    return _of_schema(schema, f"{place}.schema")
+    return fields, kind
+
+
+def _of_kind(kind: str, path: str) -> AnswerConstraint | None:
+    return _of_schema({"type": "object"}, path) if kind == "json_object" else None
 
 
 def _choices(value: Any, path: str) -> list[str]:
@@ -108,6 +130,25 @@ def read_structured_outputs(value: Any, path: str) -> AnswerConstraint:
     if name == "json_object":
         return _of_schema({"type": "object"}, f"{path}.json_object")
     return AnswerConstraint(lambda: _of_text(name, given), f"{path}.{name}")
+
+
+RESPONSE_FORMAT_FIELD = honored(
+    "response_format",
+    "an object of type `text`, `json_object` or `json_schema`",
+    read_response_format,
+    default_text="`text`",
+)
+STRUCTURED_FIELDS: Sequence[Field] = (
+    honored(
+        "structured_outputs",
+        "an object with one of `json`, `regex`, `choice`, `grammar`",
+        read_structured_outputs,
+        default_text="none",
+        note="`grammar` is Lark.",
+    ),
+    *(refused(f"guided_{name}", "Use `structured_outputs`.") for name in ("json", "regex", "choice", "grammar")),
+)
+"""vLLM's ways to constrain an answer: today's, and those before."""
 
 
 def only_one(*constraints: AnswerConstraint | None) -> AnswerConstraint | None:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sureact.server.answer_constraint import read_response_format, read_structured_outputs
+from sureact.server.answer_constraint import RESPONSE_FORMAT_FIELD, STRUCTURED_FIELDS
 from sureact.server.api_error import ApiError
 from sureact.server.chat_messages import read_messages
-from sureact.server.field_values import boolean, integer, read_object, refuse, text
+from sureact.server.field_values import boolean, integer, read_object, refuse
 from sureact.server.request_fields import MISSING, Field, honored, neutral, refused
-from sureact.server.sampling_fields import CLIENT_FIELDS, MODEL_FIELD, SAMPLING_FIELDS, STREAM_FIELDS
+from sureact.server.sampling_fields import (
+    CACHE_SALT_FIELD,
+    CHOICE_FIELDS,
+    CLIENT_FIELDS,
+    MODEL_FIELD,
+    SAMPLING_FIELDS,
+    STREAM_FIELDS,
+)
 from sureact.server.tool_plan import read_tool_choice, read_tools
 
 _OWN_VARIABLES = ("messages", "tools", "add_generation_prompt", "documents", "data_marks")
@@ -27,10 +34,18 @@ def template_variables(value: Any, path: str) -> Mapping[str, Any]:
     return variables
 
 
+TURN_FIELDS: Sequence[Field] = (
+    boolean("parallel_tool_calls", True),
+    honored("chat_template_kwargs", "an object", template_variables, default_text="none"),
+    integer("thinking_token_budget", None, least=0, default_text="none", note="Tokens of reasoning, then it is ended."),
+)
+"""Of every turn of a conversation, whichever route it is asked at."""
+
 CHAT_FIELDS: Sequence[Field] = (
     MODEL_FIELD,
     honored("messages", "a list of messages", read_messages, MISSING),
     *SAMPLING_FIELDS,
+    *CHOICE_FIELDS,
     integer("max_tokens", None, least=1, default_text="what the context has room for"),
     integer("max_completion_tokens", None, least=1, default_text="none", note="The same as `max_tokens`."),
     boolean("logprobs", False, note="Of the answer's tokens, before the constraint's mask and the temperature."),
@@ -39,38 +54,24 @@ CHAT_FIELDS: Sequence[Field] = (
     honored("tools", "a list of functions", read_tools, (), default_text="none"),
     honored(
         "tool_choice",
-        '`"none"`, `"auto"`, `"required"` or a named function',
+        '`"none"`, `"auto"`, `"required"`, a named function or allowed tools',
         read_tool_choice,
         default_text='`"auto"` with tools',
         note="`none` does not show the tools to the model.",
     ),
-    boolean("parallel_tool_calls", True),
-    honored(
-        "response_format",
-        "an object of type `text`, `json_object` or `json_schema`",
-        read_response_format,
-        default_text="`text`",
-    ),
-    honored(
-        "structured_outputs",
-        "an object with one of `json`, `regex`, `choice`, `grammar`",
-        read_structured_outputs,
-        default_text="none",
-        note="`grammar` is Lark.",
-    ),
+    RESPONSE_FORMAT_FIELD,
+    *STRUCTURED_FIELDS,
     boolean("add_generation_prompt", True),
     boolean("continue_final_message", False, note="The answer goes on where the last message, an assistant's, ends."),
-    honored("chat_template_kwargs", "an object", template_variables, default_text="none"),
-    integer("thinking_token_budget", None, least=0, default_text="none", note="Tokens of reasoning, then it is ended."),
+    *TURN_FIELDS,
     boolean("include_reasoning", True, note="`false` leaves `reasoning_content` out of the answer."),
-    text("cache_salt", default_text="none", note="Cached beginnings are shared only with requests of the same salt."),
+    CACHE_SALT_FIELD,
     *CLIENT_FIELDS,
     neutral("functions", []),
     neutral("function_call", "none"),
     neutral("modalities", ["text"]),
     neutral("echo", False),
     neutral("add_special_tokens", False),
-    neutral("best_of", 1),
     refused("audio", "It speaks text."),
     refused("prediction", "Guesses are made without being told."),
     refused("reasoning_effort", "Use `thinking_token_budget`, or `chat_template_kwargs` of the model."),
@@ -78,10 +79,6 @@ CHAT_FIELDS: Sequence[Field] = (
     refused("web_search_options", "Nothing leaves this machine."),
     refused("documents", "Put them into a message."),
     refused("chat_template", "The model's own template is used."),
-    refused("guided_json", "Use `structured_outputs`."),
-    refused("guided_regex", "Use `structured_outputs`."),
-    refused("guided_choice", "Use `structured_outputs`."),
-    refused("guided_grammar", "Use `structured_outputs`."),
     refused("mm_processor_kwargs", "The model reads text."),
 )
 

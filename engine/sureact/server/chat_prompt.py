@@ -32,8 +32,16 @@ class ChatPrompt:
     """Whether a thought may begin after it."""
 
 
-def render_chat_prompt(engine: Engine, values: Mapping[str, Any], tools: ToolPlan) -> ChatPrompt:
+def render_chat_prompt(
+    engine: Engine, values: Mapping[str, Any], tools: ToolPlan, *, param: str = "messages"
+) -> ChatPrompt:
     """Render the messages of a request.
+
+    Args:
+        engine: has the template.
+        values: the messages, and how they are rendered.
+        tools: that are shown to the model.
+        param: the field of the messages, to blame for what the template refuses.
 
     Raises:
         ApiError: the template refuses them, does not show the tools to the model, or the model is to go on with a
@@ -51,7 +59,7 @@ def render_chat_prompt(engine: Engine, values: Mapping[str, Any], tools: ToolPla
             variables=values["chat_template_kwargs"],
         )
     except ConfigError as error:
-        raise api_error_of(error, param="messages") from error
+        raise api_error_of(error, param=param) from error
     if tools.functions:
         _check_shows_tools(prompt, engine.name)
     if goes_on:

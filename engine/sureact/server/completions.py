@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sureact.server.answer_constraint import only_one, read_response_format, read_structured_outputs
+from sureact.server.answer_constraint import RESPONSE_FORMAT_FIELD, STRUCTURED_FIELDS, only_one
 from sureact.server.api_error import ApiError, api_error_of
 from sureact.server.chat_answer import AnswerHead, logprob_entry, usage_object
 from sureact.server.chat_completions import run_all
 from sureact.server.chat_turn import told_stop_reason
 from sureact.server.event_stream import EventStream
-from sureact.server.field_values import boolean, integer, one_of, read_list, read_text, read_token_ids, refuse, text
+from sureact.server.field_values import boolean, integer, one_of, read_list, read_text, read_token_ids, refuse
 from sureact.server.request_fields import MISSING, Field, honored, neutral, read_fields, refused
 from sureact.server.request_record import new_generation
 from sureact.server.sampling_fields import (
+    CACHE_SALT_FIELD,
+    CHOICE_FIELDS,
     CLIENT_FIELDS,
     MODEL_FIELD,
     SAMPLING_FIELDS,
@@ -59,34 +61,19 @@ COMPLETION_FIELDS: Sequence[Field] = (
     MODEL_FIELD,
     honored("prompt", "a text, a list of token ids, or a list of these", _prompts, MISSING),
     *SAMPLING_FIELDS,
+    *CHOICE_FIELDS,
     integer("max_tokens", 16, least=1),
     integer("logprobs", None, least=0, most=20, default_text="none", note="Before the constraint's mask."),
     *STREAM_FIELDS,
     boolean("echo", False, note="Not with `logprobs`: those of the prompt are not computed."),
     boolean("parse_control_tokens", False, note="Whether `<|im_end|>` and the like in a prompt are control tokens."),
-    honored(
-        "response_format",
-        "an object of type `text`, `json_object` or `json_schema`",
-        read_response_format,
-        default_text="`text`",
-    ),
-    honored(
-        "structured_outputs",
-        "an object with one of `json`, `regex`, `choice`, `grammar`",
-        read_structured_outputs,
-        default_text="none",
-        note="`grammar` is Lark.",
-    ),
-    text("cache_salt", default_text="none", note="Cached beginnings are shared only with requests of the same salt."),
+    RESPONSE_FORMAT_FIELD,
+    *STRUCTURED_FIELDS,
+    CACHE_SALT_FIELD,
     *CLIENT_FIELDS,
-    neutral("best_of", 1),
     neutral("add_special_tokens", False, True, note="No model here has tokens that are added."),
     refused("suffix", "Text is continued, not filled in."),
     refused("prompt_embeds", "Give text or token ids."),
-    refused("guided_json", "Use `structured_outputs`."),
-    refused("guided_regex", "Use `structured_outputs`."),
-    refused("guided_choice", "Use `structured_outputs`."),
-    refused("guided_grammar", "Use `structured_outputs`."),
 )
 
 

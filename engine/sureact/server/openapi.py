@@ -103,8 +103,8 @@ def _value_schema(field: Field) -> Mapping[str, Any]:
         return {"type": "boolean"}
     if field.allowed in _PLAIN_TYPES:
         return {"type": _PLAIN_TYPES[field.allowed]}
-    if field.name in NAMED_SCHEMAS:
-        return NAMED_SCHEMAS[field.name]
+    if (name := field.schema or field.name) in NAMED_SCHEMAS:
+        return NAMED_SCHEMAS[name]
     if field.allowed == "a list of token ids":
         return TOKEN_IDS
     if field.allowed == "an object":

@@ -48,6 +48,24 @@ _FUNCTION = _object(
     ("name",), name=_FUNCTION_NAME, description=_TEXT, parameters={"type": "object"}, strict={"type": "boolean"}
 )
 
+_NAMED_FUNCTION = _object(("type", "function"), type={"const": "function"}, function=_object(("name",), name=_TEXT))
+_NAMED_TOOL = _object(("type", "name"), type={"const": "function"}, name=_TEXT)
+
+
+def _tool_choice(named: Mapping[str, Any], *, is_flat: bool) -> dict[str, Any]:
+    kind = {"const": "allowed_tools"}
+    members: dict[str, Any] = {
+        "mode": {"enum": ["auto", "required"]},
+        "tools": {"type": "array", "items": named, "minItems": 1},
+    }
+    allowed = (
+        _object(("type", "mode", "tools"), type=kind, **members)
+        if is_flat
+        else _object(("type", "allowed_tools"), type=kind, allowed_tools=_object(("mode", "tools"), **members))
+    )
+    return {"anyOf": [{"enum": ["none", "auto", "required"]}, named, allowed]}
+
+
 NAMED_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "messages": {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": 10_000},
     "prompt": {"anyOf": [_TEXT, TOKEN_IDS, {"type": "array", "items": {"anyOf": [_TEXT, TOKEN_IDS]}, "minItems": 1}]},
@@ -59,12 +77,7 @@ NAMED_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
         "maxItems": 128,
         "items": _object(("type", "function"), type={"const": "function"}, function=_FUNCTION),
     },
-    "tool_choice": {
-        "anyOf": [
-            {"enum": ["none", "auto", "required"]},
-            _object(("type", "function"), type={"const": "function"}, function=_object(("name",), name=_TEXT)),
-        ]
-    },
+    "tool_choice": _tool_choice(_NAMED_FUNCTION, is_flat=False),
     "response_format": {
         "oneOf": [
             _object(("type",), type={"enum": ["text", "json_object"]}),

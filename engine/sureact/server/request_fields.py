@@ -33,13 +33,22 @@ class Field:
     default_text: str = ""
     """The default in words, where its value does not say it."""
     note: str = ""
+    schema: str = ""
+    """Name of its schema in the OpenAPI document, where it is not the field's own."""
 
 
 def honored(
-    name: str, allowed: str, read: Read, default: Any = None, *, default_text: str = "", note: str = ""
+    name: str,
+    allowed: str,
+    read: Read,
+    default: Any = None,
+    *,
+    default_text: str = "",
+    note: str = "",
+    schema: str = "",
 ) -> Field:
     """Describe a field that does what it says."""
-    return Field(name, "honored", allowed, read, default, default_text, note)
+    return Field(name, "honored", allowed, read, default, default_text, note, schema)
 
 
 def neutral(name: str, *values: Any, note: str = "") -> Field:

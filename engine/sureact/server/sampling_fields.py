@@ -1,4 +1,4 @@
-"""The fields that say how tokens are picked and where a text ends, which chats and completions share."""
+"""The fields that say how tokens are picked and where a text ends, and others that routes share."""
 
 from __future__ import annotations
 
@@ -49,15 +49,20 @@ SAMPLING_FIELDS: Sequence[Field] = (
     number("presence_penalty", 0.0, least=-2, most=2),
     number("frequency_penalty", 0.0, least=-2, most=2),
     integer("seed", None, least=-(1 << 63), most=(1 << 63) - 1, default_text="a fresh one"),
-    integer("n", 1, least=1, most=MAX_CHOICES, note="More than 1 needs a `temperature` above 0."),
     integer("min_tokens", 0, least=0),
     honored("stop", "a text, or a list of texts", _stops, (), default_text="none"),
     token_ids("stop_token_ids", default_text="none"),
     boolean("include_stop_str_in_output", False),
     boolean("ignore_eos", False),
-    boolean("return_token_ids", False, note="Adds `prompt_token_ids`, and `token_ids` to each choice."),
 )
-"""Honored alike for chats and completions."""
+"""Honored alike wherever text is generated."""
+
+CHOICE_FIELDS: Sequence[Field] = (
+    integer("n", 1, least=1, most=MAX_CHOICES, note="More than 1 needs a `temperature` above 0."),
+    boolean("return_token_ids", False, note="Adds `prompt_token_ids`, and `token_ids` to each choice."),
+    neutral("best_of", 1),
+)
+"""For answers that hold choices: those of chats and completions."""
 
 CLIENT_FIELDS: Sequence[Field] = (
     ignored("user", "a text", read_text, note="Not looked at."),
@@ -107,6 +112,9 @@ STREAM_FIELDS: Sequence[Field] = (
     ),
 )
 
+CACHE_SALT_FIELD = text(
+    "cache_salt", default_text="none", note="Cached beginnings are shared only with requests of the same salt."
+)
 MODEL_FIELD = text("model", default_text="the one that is served", note="Any other name than the served one is 404.")
 
 
@@ -134,7 +142,7 @@ def sampling_params(values: Mapping[str, Any], *, max_tokens: int, logprobs: int
     """Return how tokens are picked.
 
     Args:
-        values: of `SAMPLING_FIELDS`.
+        values: of `SAMPLING_FIELDS`, and `n`.
         max_tokens: most tokens to generate.
         logprobs: likeliest tokens to tell at each position; None tells nothing.
 
@@ -148,7 +156,7 @@ def sampling_params(values: Mapping[str, Any], *, max_tokens: int, logprobs: int
             code="invalid_value",
         )
     if values["min_tokens"] > max_tokens:
-        refuse(values["min_tokens"], "min_tokens", f"at most max_tokens, which is {max_tokens:,}")
+        refuse(values["min_tokens"], "min_tokens", f"at most {max_tokens:,}, the most that is generated")
     return SamplingParams(
         max_tokens=max_tokens,
         logprobs=logprobs,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sureact.server.api_error import ApiError
 from sureact.server.field_values import read_boolean, read_list, read_object, read_text, refuse
-from sureact.server.request_fields import MISSING, Field, honored, read_fields, shown
+from sureact.server.request_fields import MISSING, Field, honored, neutral, read_fields, shown
 
 if TYPE_CHECKING:
     from sureact.constraints.call_grammar import ToolCallBranch
@@ -60,82 +60,172 @@ def _function_type(value: Any, path: str) -> str:
     )
 
 
+_TYPE = honored("type", '`"function"`', _function_type, MISSING)
+_NAME_FIELD = honored("name", "the name of a tool", read_text, MISSING)
 _FUNCTION_FIELDS: Sequence[Field] = (
     honored("name", "a name", _name, MISSING),
     honored("description", "a text", read_text),
     honored("parameters", "a JSON schema of an object", read_object, _NO_ARGUMENTS),
     honored("strict", "`true` or `false`", read_boolean, note="Arguments always fit their schema."),
 )
-_TOOL_FIELDS: Sequence[Field] = (
-    honored("type", '`"function"`', _function_type, MISSING),
-    honored("function", "an object", read_object, MISSING),
+_NESTED_FIELDS: Sequence[Field] = (_TYPE, honored("function", "an object", read_object, MISSING))
+_FLAT_FIELDS: Sequence[Field] = (
+    _TYPE,
+    *_FUNCTION_FIELDS,
+    neutral("defer_loading", False),
+    neutral("allowed_callers", ["direct"]),
+    neutral("async", False),
+    neutral("output_schema"),
 )
-_CHOICE_FIELDS: Sequence[Field] = _TOOL_FIELDS
-_NAMED_FIELDS: Sequence[Field] = (honored("name", "the name of a tool", read_text, MISSING),)
 
 
 def read_tools(value: Any, path: str) -> list[dict[str, Any]]:
-    """Read the field `tools`.
+    """Read the field `tools` of a chat, where a function is a member of its tool.
 
     Raises:
         ApiError: it is no list of functions, or holds a name twice.
     """
+    return _tools(value, path, _FUNCTION_FIELDS, ".function")
+
+
+def read_flat_tools(value: Any, path: str) -> list[dict[str, Any]]:
+    """Read the field `tools` of a response, where a tool is its function.
+
+    Raises:
+        ApiError: it is no list of functions, or holds a name twice.
+    """
+    return _tools(value, path, _FLAT_FIELDS, "")
+
+
+def _tools(value: Any, path: str, fields: Sequence[Field], where: str) -> list[dict[str, Any]]:
     tools = read_list(value, path)
     if len(tools) > MAX_TOOLS:
         refuse(f"{len(tools)} tools", path, f"at most {MAX_TOOLS} tools")
     functions: list[dict[str, Any]] = []
+    names: set[str] = set()
     for index, tool in enumerate(tools):
         place = f"{path}[{index}]"
-        fields = read_fields(read_object(tool, place), _TOOL_FIELDS, path=place)
-        function = read_fields(fields["function"], _FUNCTION_FIELDS, path=f"{place}.function")
-        if any(function["name"] == other["function"]["name"] for other in functions):
+        function = read_fields(_member(tool, place, is_flat=not where), fields, path=place + where)
+        if function["name"] in names:
             raise ApiError(
-                f"{place}.function.name is {function['name']!r}, which another tool has too.",
-                param=f"{place}.function.name",
+                f"{place}{where}.name is {function['name']!r}, which another tool has too.",
+                param=f"{place}{where}.name",
                 code="invalid_value",
             )
+        names.add(function["name"])
         functions.append({"type": "function", "function": _notation(function)})
     return functions
 
 
-def read_tool_choice(value: Any, path: str) -> str | dict[str, Any]:
-    """Read the field `tool_choice`: a word, or the tool's name in an object."""
+def _member(value: Any, path: str, *, is_flat: bool) -> Mapping[str, Any]:
+    """Return the object that says what the function is."""
+    fields = read_object(value, path)
+    if not is_flat:
+        return read_fields(fields, _NESTED_FIELDS, path=path)["function"]
+    # Tools of other types have other fields, so the type is what is wrong with them.
+    _function_type(fields.get("type"), f"{path}.type")
+    return fields
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """Which calls a request asks for."""
+
+    mode: Literal["none", "auto", "required"]
+    names: Mapping[str, str] | None = None
+    """The tools that alone may be called, by the field that names each; None for all."""
+    is_named: bool = False
+    """Whether one call of one tool is asked for."""
+
+
+def read_tool_choice(value: Any, path: str) -> ToolChoice:
+    """Read the field `tool_choice` of a chat: a word, a function's name in objects, or names of tools with a mode.
+
+    Raises:
+        ApiError: it is none of these.
+    """
+    return _choice(value, path, is_flat=False)
+
+
+def read_flat_tool_choice(value: Any, path: str) -> ToolChoice:
+    """Read the field `tool_choice` of a response, whose objects are flat.
+
+    Raises:
+        ApiError: it is none of the forms that are honored.
+    """
+    return _choice(value, path, is_flat=True)
+
+
+def _choice(value: Any, path: str, *, is_flat: bool) -> ToolChoice:
     if value in ("none", "auto", "required"):
-        return value
+        return ToolChoice(value)
     if not isinstance(value, dict):
         refuse(value, path, "'none', 'auto', 'required' or an object that names a function")
-    fields = read_fields(read_object(value, path), _CHOICE_FIELDS, path=path)
-    return read_fields(fields["function"], _NAMED_FIELDS, path=f"{path}.function")
+    fields = read_object(value, path)
+    if fields.get("type") != "allowed_tools":
+        return ToolChoice("required", dict([_named(fields, path, is_flat=is_flat)]), is_named=True)
+    if is_flat:
+        return _allowed_tools(fields, (_ALLOWED_TYPE, *_ALLOWED_FIELDS), path, is_flat=True)
+    nested = (_ALLOWED_TYPE, honored("allowed_tools", "an object", read_object, MISSING))
+    allowed = read_fields(fields, nested, path=path)["allowed_tools"]
+    return _allowed_tools(allowed, _ALLOWED_FIELDS, f"{path}.allowed_tools", is_flat=False)
 
 
-def tool_plan(tools: Sequence[dict[str, Any]], choice: str | dict[str, Any] | None, *, is_parallel: bool) -> ToolPlan:
+def _mode(value: Any, path: str) -> str:
+    return value if value in ("auto", "required") else refuse(value, path, "'auto' or 'required'")
+
+
+_ALLOWED_TYPE = honored("type", '`"allowed_tools"`', read_text, MISSING)
+_ALLOWED_FIELDS: Sequence[Field] = (
+    honored("mode", '`"auto"` or `"required"`', _mode, MISSING),
+    honored("tools", "a list of functions", read_list, MISSING),
+)
+
+
+def _allowed_tools(value: Mapping[str, Any], fields: Sequence[Field], path: str, *, is_flat: bool) -> ToolChoice:
+    values = read_fields(value, fields, path=path)
+    tools = [_named(tool, f"{path}.tools[{index}]", is_flat=is_flat) for index, tool in enumerate(values["tools"])]
+    if not tools:
+        refuse([], f"{path}.tools", "a list of at least one function")
+    return ToolChoice(values["mode"], dict(tools))
+
+
+def _named(value: Any, path: str, *, is_flat: bool) -> tuple[str, str]:
+    """Return the field that names a function, and the name."""
+    function = _member(value, path, is_flat=is_flat)
+    place = path if is_flat else f"{path}.function"
+    return f"{place}.name", read_fields(function, (_TYPE, _NAME_FIELD) if is_flat else (_NAME_FIELD,), path=place)[
+        "name"
+    ]
+
+
+def tool_plan(tools: Sequence[dict[str, Any]], choice: ToolChoice | None, *, is_parallel: bool) -> ToolPlan:
     """Bring the fields together.
 
     Raises:
         ApiError: a choice without tools, or one that names none of them.
     """
+    choice = choice or ToolChoice("auto")
     names = frozenset(tool["function"]["name"] for tool in tools)
-    if isinstance(choice, dict):
-        name = choice["name"]
+    for param, name in (choice.names or {}).items():
         if name not in names:
-            raise ApiError(
-                f"tool_choice names {shown(name)}, which is none of the tools.",
-                param="tool_choice.function.name",
-                code="invalid_value",
-            )
-        return ToolPlan(tools, frozenset({name}), "required", is_parallel=False)
-    if choice == "required" and not tools:
+            raise ApiError(f"{param} is {shown(name)}, which is none of the tools.", param=param, code="invalid_value")
+    if choice.mode == "required" and not tools:
         raise ApiError(
             "tool_choice is 'required', but there are no tools. Give tools, or leave it out.",
             param="tool_choice",
             code="invalid_value",
         )
-    if choice == "none" or not tools:
+    if choice.mode == "none" or not tools:
         return ToolPlan((), frozenset(), "none", is_parallel)
-    return ToolPlan(tools, names, "required" if choice == "required" else "auto", is_parallel)
+    callable_names = names if choice.names is None else frozenset(choice.names.values())
+    return ToolPlan(tools, callable_names, choice.mode, is_parallel and not choice.is_named)
 
 
 def _notation(function: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a function as chat templates take it, without what was not given."""
-    kept = {name: value for name, value in function.items() if name != "strict" and value is not None}
-    return {"name": function["name"], "description": function["description"] or "", **kept}
+    """Return a function as chat templates take it."""
+    return {
+        "name": function["name"],
+        "description": function["description"] or "",
+        "parameters": function["parameters"],
+    }

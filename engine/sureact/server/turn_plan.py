@@ -73,32 +73,45 @@ class TurnPlan:
     cache_salt: str | None
 
 
-async def plan_turn(serving: Serving, values: Mapping[str, Any], cache_salt: str | None) -> TurnPlan:
+@dataclass(frozen=True, slots=True)
+class FieldNames:
+    """What a route calls the fields that a plan may find fault with."""
+
+    messages: str = "messages"
+    max_tokens: str = "max_tokens"
+    function: str = ".function"
+    """Where a tool's function stands in the tool."""
+
+
+async def plan_turn(
+    serving: Serving, values: Mapping[str, Any], cache_salt: str | None, names: FieldNames = FieldNames()
+) -> TurnPlan:
     """Check all of a chat's request, and compile its constraints.
 
     Args:
         serving: whom it is asked.
         values: of `CHAT_FIELDS`.
         cache_salt: with whom the prompt may share what is cached.
+        names: of its fields, for what is said of them.
 
     Raises:
         ApiError: something in it is not honored.
     """
-    return await asyncio.to_thread(_plan, serving, values, cache_salt)
+    return await asyncio.to_thread(_plan, serving, values, cache_salt, names)
 
 
-def _plan(serving: Serving, values: Mapping[str, Any], cache_salt: str | None) -> TurnPlan:
+def _plan(serving: Serving, values: Mapping[str, Any], cache_salt: str | None, names: FieldNames) -> TurnPlan:
     engine = serving.engine.engine
     tools = tool_plan(values["tools"], values["tool_choice"], is_parallel=values["parallel_tool_calls"])
     asked = only_one(values["response_format"], values["structured_outputs"])
     _check_together(values, tools, asked)
-    prompt = render_chat_prompt(engine, values, tools)
+    prompt = render_chat_prompt(engine, values, tools, param=names.messages)
     serving.check_token_ids(values["stop_token_ids"], "stop_token_ids")
     tags = _think_tags(serving)
     prompt_ids = engine.encode(prompt.text)
     params = sampling_params(
         values,
-        max_tokens=max_tokens(serving, prompt_ids, wanted_tokens(values), param="messages"),
+        max_tokens=max_tokens(serving, prompt_ids, wanted_tokens(values), param=names.messages, limit=names.max_tokens),
         logprobs=wanted_logprobs(values),
     )
     may_think = tags is not None and prompt.may_think
@@ -113,7 +126,7 @@ def _plan(serving: Serving, values: Mapping[str, Any], cache_salt: str | None) -
         params=params,
         constraint=compiled(serving, asked),
         tools=tools,
-        calls=_call_constraints(serving, tools) if tools.functions else None,
+        calls=_call_constraints(serving, tools, names) if tools.functions else None,
         further=_further_call(serving, values, tools, cache_salt) if tools.functions and tools.is_parallel else None,
         think_tags=tags,
         is_thinking=prompt.is_thinking,
@@ -123,7 +136,9 @@ def _plan(serving: Serving, values: Mapping[str, Any], cache_salt: str | None) -
     )
 
 
-def max_tokens(serving: Serving, prompt_ids: list[int], wanted: int | None, *, param: str) -> int:
+def max_tokens(
+    serving: Serving, prompt_ids: list[int], wanted: int | None, *, param: str, limit: str = "max_tokens"
+) -> int:
     """Return the most tokens that may be generated after a prompt.
 
     Raises:
@@ -136,7 +151,7 @@ def max_tokens(serving: Serving, prompt_ids: list[int], wanted: int | None, *, p
     if room < (wanted or 1):
         raise ApiError(
             f"{param} has {len(prompt_ids):,} tokens; the model takes {engine.context_len:,} including "
-            f"max_tokens={wanted or 1:,}. Shorten it" + (" or lower max_tokens." if wanted else "."),
+            f"{limit}={wanted or 1:,}. Shorten it" + (f" or lower {limit}." if wanted else "."),
             param=param,
             code="context_length_exceeded",
         )
@@ -199,12 +214,12 @@ def _think_tags(serving: Serving) -> ThinkTags | None:
     return None if open_id is None or close_id is None else ThinkTags(open_id, close_id)
 
 
-def _call_constraints(serving: Serving, tools: ToolPlan) -> CallConstraints:
+def _call_constraints(serving: Serving, tools: ToolPlan, names: FieldNames) -> CallConstraints:
     from sureact.constraints.call_grammar import ControlToken, tool_call_grammar
     from sureact.constraints.json_schema import json_schema
 
     for branch in tools.branches:
-        param = f"tools[{tools.index_of(branch.name)}].function.parameters"
+        param = f"tools[{tools.index_of(branch.name)}]{names.function}.parameters"
         try:
             json_schema({"type": "object", **branch.args_schema}, additional_properties="closed").check()
             tool_call_grammar([branch], prefix="", delimiter=" ", suffix="")

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from sureact.server.answer_constraint import only_one, read_response_format, read_structured_outputs
+from sureact.server.answer_constraint import only_one, read_response_format, read_structured_outputs, read_text_format
 from sureact.server.api_error import ApiError
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -30,6 +30,23 @@ def test_formats_are_constraints(given: Any, param: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, "text.format"),
+        (
+            {"type": "json_schema", "name": "n", "description": None, "strict": True, "schema": SCHEMA},
+            "text.format.schema",
+        ),
+    ],
+)
+def test_flat_formats_are_the_same_constraints(given: Any, param: str | None) -> None:
+    asked = read_text_format(given, "text.format")
+    assert (asked and asked.param) == param
+    assert asked is None or asked.make().cache_key.startswith("json")
+
+
+@pytest.mark.parametrize(
     ("given", "text"),
     [
         ({"json": SCHEMA}, '{"a": 3}'),
@@ -54,6 +71,10 @@ def test_structured_outputs_are_constraints(given: Any, text: str) -> None:
         (read_response_format, {"type": "text", "json_schema": {}}, "f.json_schema"),
         (read_response_format, {"type": "json_schema"}, "f.json_schema"),
         (read_response_format, {"type": "json_schema", "json_schema": {"name": "n"}}, "f.json_schema.schema"),
+        (read_text_format, {"type": "xml"}, "f.type"),
+        (read_text_format, {"type": "text", "schema": {}}, "f.schema"),
+        (read_text_format, {"type": "json_schema", "name": "n"}, "f.schema"),
+        (read_text_format, {"type": "json_schema", "json_schema": {"schema": {}}}, "f.json_schema"),
         (read_structured_outputs, {}, "f"),
         (read_structured_outputs, {"regex": "a", "choice": ["a"]}, "f"),
         (read_structured_outputs, {"json": "{"}, "f.json"),

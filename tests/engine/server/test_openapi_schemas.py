@@ -14,6 +14,7 @@ from sureact.server.tool_plan import read_tool_choice, read_tools
 
 _FUNCTION = {"name": "look_up", "description": "Looks up.", "parameters": {"type": "object"}, "strict": True}
 _CALL = {"id": "c", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+_ONE = [{"type": "function", "function": {"name": "look_up"}}]
 _CASES: list[tuple[str, Read, Any, bool]] = [
     ("messages", read_messages, [{"role": "user", "content": "hi", "name": "me"}], True),
     ("messages", read_messages, [{"role": "user", "content": [{"type": "text", "text": "hi"}]}], True),
@@ -29,6 +30,13 @@ _CASES: list[tuple[str, Read, Any, bool]] = [
     ("tools", read_tools, [{"type": "web_search", "function": _FUNCTION}], False),
     ("tool_choice", read_tool_choice, "required", True),
     ("tool_choice", read_tool_choice, {"type": "function", "function": {"name": "look_up"}}, True),
+    (
+        "tool_choice",
+        read_tool_choice,
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": _ONE}},
+        True,
+    ),
+    ("tool_choice", read_tool_choice, {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}, False),
     ("tool_choice", read_tool_choice, "any", False),
     ("tool_choice", read_tool_choice, {"name": "look_up"}, False),
     ("response_format", read_response_format, {"type": "json_object"}, True),

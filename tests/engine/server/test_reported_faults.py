@@ -12,7 +12,7 @@ from tests.engine.server.test_chat_turn import CALL, THOUGHT, TOOLS
 from sureact.errors import OutOfMemoryError
 from sureact.execution.model_runner import PagedModelRunner
 from sureact.server.request_fields import read_fields
-from sureact.server.sampling_fields import SAMPLING_FIELDS, sampling_params
+from sureact.server.sampling_fields import CHOICE_FIELDS, SAMPLING_FIELDS, sampling_params
 from sureact.tokens.stop_sequences import StopMatcher
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -52,7 +52,7 @@ def test_many_stops_cost_nothing_to_prepare() -> None:
     start = time.perf_counter()
     for _ in range(20):
         body = {"stop": ["\nObservation:" + "x" * size for size in range(64)]}
-        params = sampling_params(read_fields(body, SAMPLING_FIELDS), max_tokens=9, logprobs=None)
+        params = sampling_params(read_fields(body, (*SAMPLING_FIELDS, *CHOICE_FIELDS)), max_tokens=9, logprobs=None)
         StopMatcher(params.stop_texts, params.stop_token_ids, min_tokens=0)
     assert (time.perf_counter() - start) / 20 < 0.5
 

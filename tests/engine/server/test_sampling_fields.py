@@ -6,6 +6,7 @@ from sureact.sampling_params import SamplingParams
 from sureact.server.api_error import ApiError
 from sureact.server.request_fields import read_fields
 from sureact.server.sampling_fields import (
+    CHOICE_FIELDS,
     CLIENT_FIELDS,
     SAMPLING_FIELDS,
     STREAM_FIELDS,
@@ -15,7 +16,7 @@ from sureact.server.sampling_fields import (
 
 
 def params(**body: Any) -> SamplingParams:
-    return sampling_params(read_fields(body, SAMPLING_FIELDS), max_tokens=100, logprobs=None)
+    return sampling_params(read_fields(body, (*SAMPLING_FIELDS, *CHOICE_FIELDS)), max_tokens=100, logprobs=None)
 
 
 def test_nothing_given_is_greedy() -> None:
