@@ -10,7 +10,6 @@ from sureact.server.chat_answer import AnswerHead, ChatChoice, usage_object
 from sureact.server.chat_fields import CHAT_FIELDS
 from sureact.server.chat_turn import ChatTurn
 from sureact.server.event_stream import EventStream
-from sureact.server.request_fields import read_fields
 from sureact.server.sampling_fields import StreamOptions
 from sureact.server.turn_events import TextPiece
 from sureact.server.turn_plan import plan_turn
@@ -31,7 +30,7 @@ async def answer_chat(serving: Serving, exchange: Exchange) -> None:
         ApiError: the request is refused.
         SureactError: the engine failed.
     """
-    values = read_fields(exchange.body, CHAT_FIELDS)
+    values = await exchange.read_fields(CHAT_FIELDS)
     serving.check_model(values["model"])
     options = StreamOptions.of(values)
     plan = await plan_turn(serving, values, serving.cache_salt(exchange.scope, values["cache_salt"]))

@@ -14,7 +14,8 @@ from sureact.server.chat_completions import run_all
 from sureact.server.chat_turn import told_stop_reason
 from sureact.server.event_stream import EventStream
 from sureact.server.field_values import boolean, integer, one_of, read_list, read_text, read_token_ids, refuse
-from sureact.server.request_fields import MISSING, Field, honored, neutral, read_fields, refused
+from sureact.server.off_loop import on_thread
+from sureact.server.request_fields import MISSING, Field, honored, neutral, refused
 from sureact.server.request_record import new_generation
 from sureact.server.sampling_fields import (
     CACHE_SALT_FIELD,
@@ -139,7 +140,7 @@ async def answer_completion(serving: Serving, exchange: Exchange) -> None:
         ApiError: the request is refused.
         SureactError: the engine failed.
     """
-    values = read_fields(exchange.body, COMPLETION_FIELDS)
+    values = await exchange.read_fields(COMPLETION_FIELDS)
     serving.check_model(values["model"])
     options = StreamOptions.of(values)
     if values["echo"] and values["logprobs"] is not None:
@@ -149,7 +150,7 @@ async def answer_completion(serving: Serving, exchange: Exchange) -> None:
             code="unsupported_value",
         )
     salt = serving.cache_salt(exchange.scope, values["cache_salt"])
-    jobs = await asyncio.to_thread(_jobs, serving, values, salt)
+    jobs = await on_thread(_jobs, serving, values, salt)
     choices = [TextChoice(job.index, serving.vocabulary, values["logprobs"] is not None) for job in jobs]
     head = AnswerHead(serving.model_name, "text_completion", "cmpl-")
 

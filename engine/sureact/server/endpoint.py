@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from sureact.server.admission import SEAT
 from sureact.server.api_error import ApiError, api_error_of
 from sureact.server.constraint_cost import check_constraint_cost
+from sureact.server.off_loop import read_off_loop
 from sureact.server.request_body import ClientDisconnectedError, parse_body, read_body
+from sureact.server.request_fields import read_fields
 from sureact.server.request_record import RECORD
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from sureact.server.request_fields import Field
+    from sureact.server.server_config import ServerConfig
     from sureact.server.serving import Serving
 
 _logger = logging.getLogger(__name__)
@@ -26,18 +30,27 @@ _logger = logging.getLogger(__name__)
 class Exchange:
     """One request, with its body read, and the way to answer it."""
 
-    def __init__(self, scope: Scope, send: Send, body: dict[str, Any]) -> None:
+    def __init__(self, scope: Scope, send: Send) -> None:
         self.scope = scope
-        self.body = body
+        self.body: dict[str, Any] = {}
+        self.num_body_bytes = 0
         self.is_answered = False
         """Whether an answer has begun, so that an error can no longer be told by its status."""
         self.fail: Callable[[ApiError], Awaitable[None]] | None = None
         """Tells an error inside an answer that has begun, and ends it; None where that cannot be, as in plain JSON."""
         self._send = send
 
+    async def read_fields(self, fields: Sequence[Field]) -> dict[str, Any]:
+        """Return the value of every field of the body, defaults included.
+
+        Raises:
+            ApiError: a field is unknown, missing, or has a value that is not allowed.
+        """
+        return await read_off_loop(self.num_body_bytes, read_fields, self.body, fields)
+
     async def send_json(self, value: Any, status: int = HTTPStatus.OK) -> None:
         """Answer with JSON."""
-        await self.send_bytes(json.dumps(value, ensure_ascii=False).encode(), status)
+        await self.send_bytes(json_bytes(value), status)
 
     async def send_bytes(
         self,
@@ -66,6 +79,11 @@ class Exchange:
         await self.send_bytes(error.body_bytes, error.status, headers=error.headers)
 
 
+def json_bytes(value: Any) -> bytes:
+    """Return a value as it is sent."""
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
 Answer = Callable[["Serving", Exchange], Awaitable[None]]
 """Answers a request. An error is raised; one that comes after the answer has begun is the function's own affair."""
 
@@ -85,9 +103,10 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        exchange = Exchange(scope, send, {})
+        exchange = Exchange(scope, send)
         try:
-            exchange.body = await self._read(scope, receive)
+            if self._has_body:
+                await self._read_body(exchange, receive)
             await run_while_connected(receive, self._answer_in_turn(exchange))
         except ClientDisconnectedError:
             _logger.debug("A client left before its answer")
@@ -112,13 +131,11 @@ class Endpoint:
             record.prompt = exchange.body
         await seat.run(lambda: self._answer(self._serving, exchange), begun=record.begin)
 
-    async def _read(self, scope: Scope, receive: Receive) -> dict[str, Any]:
-        if not self._has_body:
-            return {}
+    async def _read_body(self, exchange: Exchange, receive: Receive) -> None:
         config = self._serving.config
         try:
             async with asyncio.timeout(config.read_timeout_s):
-                data = await read_body(scope, receive, config.max_body_bytes)
+                data = await read_body(exchange.scope, receive, config.max_body_bytes)
         except TimeoutError as error:
             raise ApiError(
                 f"The body did not come within {config.read_timeout_s:g} seconds.",
@@ -126,9 +143,14 @@ class Endpoint:
                 code="read_timeout",
                 headers=(("connection", "close"),),
             ) from error
-        body = parse_body(data, config.max_json_depth)
-        check_constraint_cost(body, config)
-        return body
+        exchange.num_body_bytes = len(data)
+        exchange.body = await read_off_loop(len(data), _parse, data, config)
+
+
+def _parse(data: bytes, config: ServerConfig) -> dict[str, Any]:
+    body = parse_body(data, config.max_json_depth)
+    check_constraint_cost(body, config)
+    return body
 
 
 async def run_while_connected(receive: Receive, work: Awaitable[None]) -> None:

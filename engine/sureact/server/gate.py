@@ -31,7 +31,9 @@ OPEN = ALWAYS | {"/", "/openapi.json"}
 UNLOGGED = ALWAYS | {"/metrics"}
 """What is asked every few seconds by what watches the server."""
 COMPUTING = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/agents/run"})
-"""What needs a seat."""
+"""What needs a seat, and is counted as a request of the model."""
+BRIEF = frozenset({"/tokenize", "/detokenize", "/validate"})
+"""What needs a seat for a moment, since it decodes nothing."""
 
 request_log = logging.getLogger("sureact.requests")
 
@@ -57,18 +59,18 @@ class Gate:
             try:
                 self._hosts.check(scope)
                 if self._cross_origin.is_preflight(scope):
-                    await Exchange(scope, outer, {}).send_bytes(b"", HTTPStatus.NO_CONTENT)
+                    await Exchange(scope, outer).send_bytes(b"", HTTPStatus.NO_CONTENT)
                     return
                 self._cross_origin.check(scope)
                 seat = self._let_in(scope, record)
                 await self._app(scope, receive, outer)
             except ApiError as error:
                 record.error_code = error.code
-                await Exchange(scope, outer, {}).send_error(error)
+                await Exchange(scope, outer).send_error(error)
             finally:
                 if seat is not None:
                     seat.leave()
-                self._close(record, is_whole=outer.is_whole, had_seat=seat is not None)
+                self._close(record, is_whole=outer.is_whole, is_counted=seat is not None and record.path in COMPUTING)
 
     def _let_in(self, scope: Scope, record: RequestRecord) -> Seat | None:
         path, admission = scope["path"], self._serving.admission
@@ -80,9 +82,9 @@ class Gate:
             return None
         if path != "/metrics":
             admission.check(key)
-        if path not in COMPUTING or scope["method"] != "POST":
+        if scope["method"] != "POST" or not (path in COMPUTING or path in BRIEF):
             return None
-        seat = scope[SEAT] = admission.enter(key)
+        seat = scope[SEAT] = (self._serving.brief_admission if path in BRIEF else admission).enter(key)
         return seat
 
     def _key_of(self, scope: Scope) -> ClientKey | None:
@@ -109,13 +111,15 @@ class Gate:
         headers = [(b"x-request-id", record.request_id.encode()), (b"x-content-type-options", b"nosniff")]
         return headers + self._cross_origin.headers(scope)
 
-    def _close(self, record: RequestRecord, *, is_whole: bool, had_seat: bool) -> None:
+    def _close(self, record: RequestRecord, *, is_whole: bool, is_counted: bool) -> None:
         metrics = self._serving.metrics
         if record.status is not None:
             metrics.count_answer(record.status)
-        if had_seat:
+        if is_counted:
             if not is_whole:
                 metrics.count_abort()
+            if record.begun_at is not None:
+                metrics.queue_time.observe(record.begun_at - record.arrived_at)
             metrics.e2e_latency.observe(time.monotonic() - record.arrived_at)
         if self._serving.config.log_requests and record.path not in UNLOGGED:
             entry = record.entry(self._serving.model_name)

@@ -95,7 +95,6 @@ class RequestRecord:
     def begin(self) -> None:
         """Note that the turn came."""
         self.begun_at = time.monotonic()
-        self.metrics.queue_time.observe(self.begun_at - self.arrived_at)
 
     def count(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, finish_reason: str) -> None:
         """Add a text's tokens."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SALT_OF_KEY = "sureact.cache_salt"
 """Where a request's scope holds the salt of the key that it came with, if there are keys."""
 
+_MAX_BRIEF_REQUESTS = 4
+
 _logger = logging.getLogger(__name__)
 
 
@@ -44,13 +46,19 @@ class Serving:
         self.is_ready = False
         """Whether the model is loaded and has decoded a token."""
         self.keys = None if config.api_keys is None else KeyFile(config.api_keys, _key_limits(config))
-        self.admission = Admission(
-            max_running=config.max_running or engine.engine.config.max_running_requests,
+        self.admission = self._new_admission(config.max_running or engine.engine.config.max_running_requests)
+        self.brief_admission = self._new_admission(_MAX_BRIEF_REQUESTS)
+        """Of requests that decode nothing, which do not wait for those that do."""
+        self.metrics = Metrics(self.model_name, engine.stats, lambda: self.admission.num_waiting)
+
+    def _new_admission(self, max_running: int) -> Admission:
+        config = self.config
+        return Admission(
+            max_running=max_running,
             max_queued=config.max_queued,
             queue_timeout_s=config.queue_timeout_s,
             request_timeout_s=config.request_timeout_s,
         )
-        self.metrics = Metrics(self.model_name, engine.stats, lambda: self.admission.num_waiting)
 
     @cached_property
     def model_name(self) -> str:

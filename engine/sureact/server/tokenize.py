@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,10 @@ from sureact.server.api_error import ApiError, api_error_of
 from sureact.server.chat_fields import template_variables
 from sureact.server.chat_messages import read_messages
 from sureact.server.chat_prompt import render_chat_prompt
+from sureact.server.endpoint import json_bytes
 from sureact.server.field_values import boolean, read_token_ids, text
-from sureact.server.request_fields import MISSING, Field, honored, neutral, read_fields
+from sureact.server.off_loop import on_thread
+from sureact.server.request_fields import MISSING, Field, honored, neutral
 from sureact.server.sampling_fields import MODEL_FIELD
 from sureact.server.tool_plan import read_tools, tool_plan
 
@@ -45,20 +46,11 @@ async def answer_tokenize(serving: Serving, exchange: Exchange) -> None:
     Raises:
         ApiError: the request is refused.
     """
-    values = read_fields(exchange.body, TOKENIZE_FIELDS)
+    values = await exchange.read_fields(TOKENIZE_FIELDS)
     serving.check_model(values["model"])
     if (values["prompt"] is None) == (values["messages"] is None):
         raise ApiError("Give either prompt or messages.", param="prompt", code="missing_parameter")
-    ids = await asyncio.to_thread(_token_ids, serving, values)
-    answer: dict[str, Any] = {
-        "count": len(ids),
-        "max_model_len": serving.engine.engine.context_len,
-        "tokens": ids,
-    }
-    if values["return_token_strs"]:
-        token_bytes = serving.vocabulary.token_bytes
-        answer["token_strs"] = [token_bytes[token_id].decode(errors="replace") for token_id in ids]
-    await exchange.send_json(answer)
+    await exchange.send_bytes(await on_thread(_tokenized, serving, values))
 
 
 async def answer_detokenize(serving: Serving, exchange: Exchange) -> None:
@@ -67,13 +59,29 @@ async def answer_detokenize(serving: Serving, exchange: Exchange) -> None:
     Raises:
         ApiError: the request is refused.
     """
-    values = read_fields(exchange.body, DETOKENIZE_FIELDS)
+    values = await exchange.read_fields(DETOKENIZE_FIELDS)
     serving.check_model(values["model"])
+    await exchange.send_bytes(await on_thread(_detokenized, serving, values["tokens"]))
+
+
+def _tokenized(serving: Serving, values: Mapping[str, Any]) -> bytes:
+    ids = _token_ids(serving, values)
+    answer: dict[str, Any] = {
+        "count": len(ids),
+        "max_model_len": serving.engine.engine.context_len,
+        "tokens": ids,
+    }
+    if values["return_token_strs"]:
+        token_bytes = serving.vocabulary.token_bytes
+        answer["token_strs"] = [token_bytes[token_id].decode(errors="replace") for token_id in ids]
+    return json_bytes(answer)
+
+
+def _detokenized(serving: Serving, token_ids: Sequence[int]) -> bytes:
     try:
-        prompt = serving.engine.engine.decode(values["tokens"])
+        return json_bytes({"prompt": serving.engine.engine.decode(token_ids)})
     except SureactError as error:
         raise api_error_of(error, param="tokens") from error
-    await exchange.send_json({"prompt": prompt})
 
 
 def _token_ids(serving: Serving, values: Mapping[str, Any]) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from sureact.server.api_error import ApiError, api_error_of
 from sureact.server.call_text import CallFormat
 from sureact.server.chat_fields import wanted_logprobs, wanted_tokens
 from sureact.server.chat_prompt import render_chat_prompt
+from sureact.server.off_loop import on_thread
 from sureact.server.request_record import compile_time
 from sureact.server.sampling_fields import sampling_params
 from sureact.server.tool_plan import tool_plan
@@ -97,7 +97,7 @@ async def plan_turn(
     Raises:
         ApiError: something in it is not honored.
     """
-    return await asyncio.to_thread(_plan, serving, values, cache_salt, names)
+    return await on_thread(_plan, serving, values, cache_salt, names)
 
 
 def _plan(serving: Serving, values: Mapping[str, Any], cache_salt: str | None, names: FieldNames) -> TurnPlan:

@@ -1,12 +1,18 @@
 import asyncio
 import json
+import threading
+import time
 from typing import Any
 
+import httpx
 import pytest
 from tests.engine.server.scripted_engine import ScriptedEngine
+from tests.engine.server.test_disconnects import LONG, NO_THOUGHT
 
 from sureact.async_engine import AsyncEngine
+from sureact.server import completions, endpoint, tokenize, turn_plan
 from sureact.server.endpoint import Endpoint, Exchange, run_while_connected
+from sureact.server.off_loop import LARGE_BYTES
 from sureact.server.request_body import ClientDisconnectedError
 from sureact.server.server_config import ServerConfig
 from sureact.server.serving import Serving
@@ -72,3 +78,47 @@ def test_an_answer_that_broke_off_is_not_ended(engine: ScriptedEngine) -> None:
     serving = Serving(AsyncEngine.of(engine), ServerConfig())
     with pytest.raises(ConnectionAbortedError):
         asyncio.run(Endpoint(serving, fail, has_body=False)({"headers": []}, never, send))
+
+
+CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+LARGE_CHAT = {**CHAT, "metadata": {"padding": "x" * LARGE_BYTES}}
+
+
+@pytest.mark.parametrize(
+    ("place", "path", "body"),
+    [
+        ((endpoint, "parse_body"), "/v1/chat/completions", LARGE_CHAT),
+        ((endpoint, "check_constraint_cost"), "/v1/chat/completions", LARGE_CHAT),
+        ((endpoint, "read_fields"), "/v1/chat/completions", LARGE_CHAT),
+        ((turn_plan, "render_chat_prompt"), "/v1/chat/completions", CHAT),
+        ((turn_plan, "max_tokens"), "/v1/chat/completions", CHAT),
+        ((completions, "sampling_params"), "/v1/completions", {"prompt": "a", "max_tokens": 1}),
+        ((tokenize, "render_chat_prompt"), "/tokenize", {"messages": CHAT["messages"]}),
+        ((tokenize, "json_bytes"), "/tokenize", {"prompt": "a"}),
+        ((tokenize, "json_bytes"), "/detokenize", {"tokens": [1]}),
+    ],
+)
+def test_what_takes_its_time_does_not_hold_up_the_streams_of_others(
+    served: str, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str], path: str, body: dict[str, Any]
+) -> None:
+    """Part of the other request's work waits for events of a stream, which come only if it is not done on the loop."""
+    num_events, answers = 0, list[httpx.Response]()
+    do, caller = getattr(*place), threading.Thread(target=lambda: answers.append(httpx.post(served + path, json=body)))
+
+    def wait_for_events(*args: Any, **options: Any) -> Any:
+        until, deadline = num_events + 10, time.monotonic() + 20
+        while num_events < until:
+            assert time.monotonic() < deadline, "the stream stands still"
+            time.sleep(0.001)
+        return do(*args, **options)
+
+    with httpx.stream("POST", served + "/v1/chat/completions", json={**LONG, **NO_THOUGHT, "stream": True}) as stream:
+        for line in stream.iter_lines():
+            num_events += line.startswith("data: ")
+            if num_events == 1 and not caller.ident:
+                monkeypatch.setattr(*place, wait_for_events)
+                caller.start()
+            if answers:
+                break
+    assert answers[0].status_code == 200, answers[0].text
+    caller.join()

@@ -29,7 +29,7 @@ def run(work: Any, keep_alive_s: float = 10, **options: Any) -> Wire:
     wire = Wire()
 
     async def main() -> None:
-        stream = EventStream(Exchange({}, wire.send, {}), keep_alive_s, **options)
+        stream = EventStream(Exchange({}, wire.send), keep_alive_s, **options)
         await stream.run(work(stream))
 
     asyncio.run(main())
@@ -94,7 +94,7 @@ def test_an_error_from_outside_ends_a_stream_that_has_begun(told: Any) -> None:
     wire = Wire()
 
     async def main() -> None:
-        exchange = Exchange({}, wire.send, {})
+        exchange = Exchange({}, wire.send)
         stream = EventStream(exchange, 10, told=told)
         assert exchange.fail is None, "the status can still tell it"
         await stream.send({})

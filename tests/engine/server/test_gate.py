@@ -10,7 +10,7 @@ from tests.engine.server.scripted_engine import ScriptedEngine
 
 from sureact.async_engine import AsyncEngine
 from sureact.server.app import create_app
-from sureact.server.gate import COMPUTING
+from sureact.server.gate import BRIEF, COMPUTING
 from sureact.server.server_config import ServerConfig
 
 KEY = "a-key-of-team-a-0001"
@@ -94,6 +94,27 @@ def test_a_full_server_sends_away(serve: Serve, engine: ScriptedEngine) -> None:
     seat.leave()
     assert ask(client, None).status_code == 200
     assert serving.admission.num_entered == 0
+
+
+@pytest.mark.parametrize("path", sorted(BRIEF))
+def test_what_decodes_nothing_has_few_seats_of_its_own(serve: Serve, path: str) -> None:
+    client = serve(max_running=1, max_queued=0)
+    serving = client.app.state.serving
+    body = {
+        "/tokenize": {"prompt": "a"},
+        "/detokenize": {"tokens": [97]},
+        "/validate": {"response_format": {"type": "json_object"}},
+    }[path]
+    answering = serving.admission.enter(None)
+    assert client.post(path, body).status_code == 200
+    seats = [serving.brief_admission.enter(None) for _ in range(4)]
+    response = client.post(path, body)
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "overloaded")
+    for seat in (answering, *seats):
+        seat.leave()
+    assert client.post(path, body).status_code == 200
+    assert serving.brief_admission.num_entered == 0
+    assert 'e2e_request_latency_seconds_count{model_name="tiny"} 0.0' in client.get("/metrics").text
 
 
 @pytest.mark.parametrize("stream", [True, False])
