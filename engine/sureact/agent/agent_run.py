@@ -158,7 +158,9 @@ class AgentRun:
             self._session,
             self._format,
             self._limits.thought,
-            lambda params: self._generate(params, None, lambda text: self._emit(ThoughtDelta(step_index, text))),
+            lambda params: self._generate(
+                params, None, lambda text: self._emit(ThoughtDelta(step_index, text, writer.is_thinking))
+            ),
         )
         text = writer.write(is_open=self._is_in_open_think)
         return Thought(text, writer.output, writer.thinking)

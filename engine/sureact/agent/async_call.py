@@ -15,15 +15,19 @@ from sureact.agent.module_scope import cancelled_by, current_cancellation
 _T = TypeVar("_T")
 
 
-async def call_on_thread(function: Callable[[], _T]) -> _T:
+async def call_on_thread(function: Callable[[], _T], *, gives_up_tools: bool = False) -> _T:
     """Call a function on a new thread, in a copy of the caller's context.
 
     When the task is cancelled, the sessions that the function opened are closed, which ends what it generates; the
     thread is not waited for, as a tool may hang on it.
+
+    Args:
+        function: what to call.
+        gives_up_tools: have agents run tools so that they are given up when the task is cancelled.
     """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[_T] = loop.create_future()
-    cancellation = Cancellation()
+    cancellation = Cancellation(gives_up_tools=gives_up_tools)
     outer = current_cancellation()
     forget = outer.add_callback(cancellation.cancel) if outer is not None else None
 

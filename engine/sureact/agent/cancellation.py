@@ -11,7 +11,13 @@ from sureact.errors import RequestAbortedError
 class Cancellation:
     """Whether something was cancelled, and what to do at that moment. May be used from many threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, gives_up_tools: bool = False) -> None:
+        """Say what it ends.
+
+        Args:
+            gives_up_tools: whether tools that run are given up too. They run on threads of their own then.
+        """
+        self.gives_up_tools = gives_up_tools
         self._lock = threading.Lock()
         self._event = threading.Event()
         self._callbacks: dict[int, Callable[[], object]] = {}

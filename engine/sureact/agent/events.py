@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sureact.agent.trajectory import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,8 @@ class ThoughtDelta:
 
     step_index: int
     text: str
+    is_thinking: bool = False
+    """Whether it stands between `<think>` and `</think>`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,8 @@ class ObservationReady:
     is_repeat: bool
     call_id: str = ""
     """Such as `call_0_1`, of an agent that makes several calls a turn; else empty."""
+    step: Step | None = field(default=None, compare=False, repr=False)
+    """The finished step; None where a trace is shown again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,12 @@ def current_cancellation() -> Cancellation | None:
     return _cancellation.get()
 
 
+def tool_cancellation() -> Cancellation | None:
+    """Return what gives up the tools of the call that is going on, if anything does."""
+    cancellation = _cancellation.get()
+    return cancellation if cancellation is not None and cancellation.gives_up_tools else None
+
+
 def active_callbacks(own: Iterable[Callback] = ()) -> list[Callback]:
     """Return the callbacks of all modules that are being called, and `own`; each once, outermost first."""
     found = [callback for scope in _scopes.get() for callback in scope.callbacks]

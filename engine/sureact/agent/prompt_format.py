@@ -109,6 +109,9 @@ class PromptFormat(ABC):
     thought_prefix: ClassVar[str] = ""
     """What the model itself writes between `thought_start` and a thought."""
 
+    after_thought: ClassVar[str] = ""
+    """What may stand at the end of a generated thought and is no part of it; white space apart."""
+
 
 def call_branches(tools: Mapping[str, Tool]) -> list[ToolCallBranch]:
     """Return the tools as the call grammar takes them.

@@ -16,6 +16,7 @@ from sureact.agent.events import AnswerReady, ContextTruncated, Event, OnEvent, 
 from sureact.agent.extraction import OutputExtraction
 from sureact.agent.formats.registry import default_format, format_named
 from sureact.agent.module import Module, check_lm
+from sureact.agent.module_scope import tool_cancellation
 from sureact.agent.predict import ChainOfThought, Predict, require_names
 from sureact.agent.prediction import Prediction
 from sureact.agent.react_predictors import (
@@ -253,7 +254,7 @@ class ReAct(Module):
         resumed: ResumePoint | None = None,
     ) -> Prediction:
         values = self.signature.check_inputs(inputs)
-        tool_run = ToolRun(self.tools, approve=self.approve, dry_run=self.dry_run)
+        tool_run = ToolRun(self.tools, approve=self.approve, dry_run=self.dry_run, cancellation=tool_cancellation())
         path = resumed.path if resumed else self.trace
         with RunTrace(path, redact=self.redact, spans=self._new_spans(), resumed=resumed) as trace, tool_run:
             tell = partial(self._tell, trace)

@@ -21,6 +21,7 @@ from sureact.agent.formats.qwen_tool_turns import SUBMIT, QwenToolTurnsFormat
 from sureact.agent.history import History, HistoryPrediction, checked_history, json_values
 from sureact.agent.json_object import JsonObject, ObjectField
 from sureact.agent.module import Module, check_lm
+from sureact.agent.module_scope import tool_cancellation
 from sureact.agent.predict import Predict, require_names
 from sureact.agent.prompt_template import input_texts, render_template
 from sureact.agent.react_predictors import StepPredict
@@ -197,7 +198,7 @@ class ReActV2(Module):
         turns_format = self._prepare()
         origin = self._origin(turns_format)
         tools = {name: tool for name, tool in self.tools.items() if name != SUBMIT}
-        tool_run = ToolRun(tools, approve=self.approve, dry_run=self.dry_run)
+        tool_run = ToolRun(tools, approve=self.approve, dry_run=self.dry_run, cancellation=tool_cancellation())
         with RunTrace(self.trace, redact=self.redact) as trace, tool_run:
             trace.begin(cast("Any", self), values, most)
             session = TurnSession(self.lm, turns_format, so_far, values, self.limits, self._tell, origin=origin)

@@ -108,7 +108,7 @@ class StepLoop:
         step = self._step(index, thought, call)
         run.observe(step)
         trace.observation(step)
-        self._tell(ObservationReady(index, step.observation, step.is_error, step.is_repeat))
+        self._tell(ObservationReady(index, step.observation, step.is_error, step.is_repeat, step=step))
         return "finish" if call.tool_name == FINISH else None
 
     def _step(self, index: int, thought: Thought, call: Call) -> Step:

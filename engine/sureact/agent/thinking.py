@@ -50,6 +50,8 @@ class ThoughtWriter:
         """What was written between the tags."""
         self.outputs: list[StepOutput] = []
         """Every generation, in order."""
+        self.is_thinking = False
+        """Whether what is generated now stands between the tags."""
         self._session = session
         self._format = prompt_format
         self._tags = think_tags(session)
@@ -119,7 +121,9 @@ class ThoughtWriter:
             # Some spell the tag out in place of its control token.
             stops = [THINK_CLOSE] if self._tags is None else [THINK_CLOSE, (self._tags.close_id,)]
             params = SamplingParams(max_tokens=self._room, stop=stops, include_stop=True)
+            self.is_thinking = True
             output = self._generate(params)
+            self.is_thinking = False
             text = output.text.partition(THINK_CLOSE)[0].strip()
             is_closed = isinstance(output.stop_reason, tuple)
         self.thinking = f"{self.thinking}\n{text}".strip()

@@ -190,7 +190,7 @@ class ToolTurns:
             if decided.call.refusal is None and step.tool_name != SUBMIT:
                 self._earlier.add(step)
             self._trace.observation(step)
-            self._tell(ObservationReady(step.index, text, step.is_error, step.is_repeat, decided.id))
+            self._tell(ObservationReady(step.index, text, step.is_error, step.is_repeat, decided.id, step))
             turn_calls.append(_turn_call(decided, text, step))
         self._keep_turn(thought, turn_calls, None)
 

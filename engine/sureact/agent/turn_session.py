@@ -142,7 +142,9 @@ class TurnSession:
             self._session,
             self._format,
             self._limits.thought,
-            lambda params: self._generate(params, None, lambda text: self._emit(ThoughtDelta(step_index, text))),
+            lambda params: self._generate(
+                params, None, lambda text: self._emit(ThoughtDelta(step_index, text, writer.is_thinking))
+            ),
         )
         text = writer.write(is_open=False)
         last = writer.outputs[-1]

@@ -1,12 +1,16 @@
 import asyncio
 import contextvars
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from sureact.agent.async_call import call_on_thread
 from sureact.agent.cancellation import Cancellation
 from sureact.agent.module_scope import cancelled_by, current_cancellation
+from sureact.agent.react import ReAct
+from sureact.agent.react_v2 import ReActV2
+from sureact.agent.scripted_model import ScriptedModel
 
 NAME = contextvars.ContextVar("name", default="nobody")
 
@@ -78,3 +82,41 @@ def test_a_cancellation_around_reaches_the_call():
             return await call_on_thread(work)
 
     assert asyncio.run(main())
+
+
+def agents(tool: Callable[[], str]) -> list[ReAct | ReActV2]:
+    fields = [" I wait.\n", "Action: wait\nArguments: {}\n"]
+    history = ["I wait.\n", '<tool_call>\n{"name": "wait", "arguments": {}}\n</tool_call>']
+    return [
+        ReAct("question -> answer", [tool], lm=ScriptedModel(fields), prompt_format="fields"),
+        ReActV2("question -> answer", [tool], lm=ScriptedModel(history), max_calls=1),
+    ]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_tools_are_given_up_with_the_call_if_that_is_asked_for(index: int):
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def wait() -> str:
+        begun.set()
+        assert may_end.wait(30)
+        return "done"
+
+    agent = agents(wait)[index]
+
+    def work() -> None:
+        try:
+            agent(question="?")
+        finally:
+            ended.set()
+
+    async def main() -> None:
+        task = asyncio.create_task(call_on_thread(work, gives_up_tools=True))
+        assert await asyncio.to_thread(begun.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert ended.wait(10), "the agent waits for the tool"
+    may_end.set()

@@ -14,6 +14,7 @@ from sureact.agent.module_scope import (
     current_cancellation,
     entered,
     note_generation,
+    tool_cancellation,
     track_usage,
 )
 from sureact.agent.predict import Predict
@@ -88,3 +89,11 @@ def test_the_innermost_cancellation_counts():
             assert current_cancellation() is inner
         assert current_cancellation() is outer
     assert current_cancellation() is None
+
+
+def test_tools_are_given_up_only_where_that_is_asked_for():
+    assert tool_cancellation() is None
+    with cancelled_by(Cancellation()):
+        assert tool_cancellation() is None
+    with cancelled_by(Cancellation(gives_up_tools=True)):
+        assert tool_cancellation() is current_cancellation() is not None

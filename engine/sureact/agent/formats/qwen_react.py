@@ -41,6 +41,7 @@ class QwenReactFormat(PromptFormat):
     before_name: ClassVar[str] = "Action: "
     before_arguments: ClassVar[str] = "\nAction Input: "
     thought_prefix: ClassVar[str] = " "
+    after_thought: ClassVar[str] = OBSERVATION
 
     def __init__(
         self, lm: LanguageModel, signature: Signature, tools: Mapping[str, Tool], output_lines: list[str]
