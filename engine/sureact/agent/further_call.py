@@ -21,6 +21,7 @@ from sureact.errors import PromptTooLongError
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
+    from sureact.agent.cancellation import Cancellation
     from sureact.agent.language_model import LanguageModelSession
     from sureact.outputs import StepLogprobs
     from sureact.tokens.chat_template import Message, PromptText
@@ -62,26 +63,31 @@ class FurtherCall:
         self._system: list[Message] = [message for message in messages if message["role"] == "system"]
         self._opening_ids: frozenset[int] = frozenset()
 
-    def is_due(self, session: LanguageModelSession, calls: Sequence[Call]) -> bool:
+    def is_due(
+        self, session: LanguageModelSession, calls: Sequence[Call], *, cancellation: Cancellation | None = None
+    ) -> bool:
         """Judge whether the turn goes on with another call. The session stays as it is.
 
         Args:
             session: ends with the last call and `BETWEEN_CALLS`.
             calls: those of the turn, at least one.
+            cancellation: closes what is opened here when it is cancelled; `session` is its owner's to close.
         """
         own = self._log_odds(session)
         if own > 0:
             return True
         threshold = AFTER_FIRST_CALL if len(calls) == 1 else AFTER_MORE_CALLS
         try:
-            return own - self._log_odds_without_cause(calls) > threshold
+            return own - self._log_odds_without_cause(calls, cancellation) > threshold
         except PromptTooLongError:  # nothing to compare with
             return False
 
-    def _log_odds_without_cause(self, calls: Sequence[Call]) -> float:
+    def _log_odds_without_cause(self, calls: Sequence[Call], cancellation: Cancellation | None) -> float:
         """Return the odds after the same calls, when they are what was asked for."""
         session = self._new_session()
         try:
+            if cancellation is not None:
+                cancellation.add_callback(session.close)
             session.append(self._render([*self._system, {"role": "user", "content": request_for(calls)}]))
             session.append(calls_text(calls))
             return self._log_odds(session)

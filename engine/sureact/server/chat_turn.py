@@ -14,6 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sureact.agent.call_opening import OPEN_TAG, opening_stops, without_fence
+from sureact.agent.call_rules import call_key
+from sureact.agent.cancellation import Cancellation
 from sureact.agent.further_call import BETWEEN_CALLS
 from sureact.agent.prompt_format import AFTER_THINK, THINK_CLOSE, plain_text, template_text
 from sureact.sampling_params import SamplingParams
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from typing import Literal
 
-    from sureact.agent.further_call import Call
+    from sureact.agent.further_call import Call, FurtherCall
     from sureact.async_session import AsyncSession
     from sureact.constraints.constraint import Constraint
     from sureact.outputs import StepLogprobs, StepOutput, StreamDelta
@@ -238,7 +240,7 @@ class ChatTurn:
                 await self._session.append(plain_text(kept.rstrip(" ")))
 
     async def _call_more(self) -> None:
-        """Decode further calls for as long as they are due."""
+        """Decode further calls for as long as they are due, and none is made that was made in this turn."""
         further = self._plan.further
         while (
             further is not None
@@ -247,35 +249,55 @@ class ChatTurn:
             and self._last is not None
             and self._last.finish_reason == "stop"
         ):
-            end_of_call = len(self._session)
+            end_of_call, used = len(self._session), self._usage.completion_tokens
             num_tokens = await self._session.append(plain_text(BETWEEN_CALLS))
-            if not await self._session.call(partial(further.is_due, calls=self._made_calls)):
+            self._usage = replace(self._usage, completion_tokens=used + num_tokens)
+            if not (await self._is_another_due(further) and await self._call()):
                 await self._session.truncate(end_of_call)
+                self._usage = replace(self._usage, completion_tokens=used)
                 return
-            self._usage = replace(self._usage, completion_tokens=self._usage.completion_tokens + num_tokens)
-            await self._call()
 
-    async def _call(self) -> None:
-        """Decode one call."""
+    async def _is_another_due(self, further: FurtherCall) -> bool:
+        leaving = Cancellation()
+        try:
+            return await self._session.call(partial(further.is_due, calls=self._made_calls, cancellation=leaving))
+        except asyncio.CancelledError:
+            # The thread goes on, but not the engine. Closing a session may wait for its step.
+            await asyncio.to_thread(leaving.cancel)
+            raise
+
+    async def _call(self) -> bool:
+        """Decode one call; return whether it is another one than those of the turn so far.
+
+        A further call of the same tool is told once it is whole: until then it may be the same call.
+        """
         calls = self._plan.calls
         assert calls is not None, "only a chat with tools can have a call"
-        text, index = CallText(calls.call_format), self._num_calls
-
-        async def tell(piece: str) -> None:
-            if self._num_calls == index and text.name is not None:
-                self._num_calls += 1
-                await self._emit(CallBegun(index, f"call_{uuid.uuid4().hex[:24]}", text.name))
-            if piece:
-                await self._emit(CallPiece(index, piece))
-
+        text, index, untold = CallText(calls.call_format), self._num_calls, ""
+        called = {name for name, _ in self._made_calls}
         async with aclosing(self._stream(self._free(self._room), calls.call)) as deltas:
             async for delta in deltas:
-                await tell(text.push(delta.text))
+                untold += text.push(delta.text)
+                if text.name not in called:
+                    await self._tell_call(index, text.name, untold)
+                    untold = ""
         assert self._last is not None, "a stream ends with its output"
         is_whole = self._last.finish_reason == "stop"
-        await tell(text.end(is_whole=is_whole))
+        untold += text.end(is_whole=is_whole)
         if is_whole:
-            self._made_calls.append(await asyncio.to_thread(calls.call.parse, self._last.text))
+            call = await asyncio.to_thread(calls.call.parse, self._last.text)
+            if call_key(*call) in {call_key(*made) for made in self._made_calls}:
+                return False
+            self._made_calls.append(call)
+        await self._tell_call(index, text.name, untold)
+        return True
+
+    async def _tell_call(self, index: int, name: str | None, piece: str) -> None:
+        if self._num_calls == index and name is not None:
+            self._num_calls += 1
+            await self._emit(CallBegun(index, f"call_{uuid.uuid4().hex[:24]}", name))
+        if piece:
+            await self._emit(CallPiece(index, piece))
 
     def _free(self, max_tokens: int) -> SamplingParams:
         """Return how tokens are picked where the request's stops and least length are off."""

@@ -37,6 +37,7 @@ class Told:
             for begun in events
             if isinstance(begun, CallBegun)
         ]
+        self.pieces = [sum(isinstance(e, CallPiece) and e.index == i for e in events) for i in range(len(self.calls))]
         assert isinstance(events[-1], TurnEnd)
         self.end = events[-1]
         self.reason = self.end.finish_reason
@@ -80,6 +81,34 @@ def test_one_call_is_all_where_no_two_may_stand(engine: ScriptedEngine) -> None:
     assert len(turn(engine, f"{CALL}\n{CALL}", tools=TOOLS, parallel_tool_calls=False).calls) == 1
     named = {"type": "function", "function": {"name": "get_weather"}}
     assert len(turn(engine, f"{CALL}\n{CALL}", tools=TOOLS, tool_choice=named).calls) == 1
+
+
+@pytest.mark.parametrize("cities", [["Paris", "Paris", "Rome"], ["Paris", "Rome", "Paris"], ["Paris", "Paris"]])
+def test_a_call_that_repeats_one_of_its_turn_is_taken_back_and_ends_it(
+    engine: ScriptedEngine, cities: list[str]
+) -> None:
+    is_later = cities[1] == "Rome"
+    calls = [CALL.replace("Paris", city) for city in cities]
+    without = turn(engine, "\n".join(calls[: 1 + is_later]), tools=TOOLS)
+    told = turn(engine, "\n".join(calls), tools=TOOLS)
+    assert told.calls == without.calls == [("get_weather", f'{{"city": "{city}"}}') for city in cities[: 1 + is_later]]
+    assert told.reason == "tool_calls"
+    assert told.end.token_ids == without.end.token_ids
+    assert told.end.usage.completion_tokens == without.end.usage.completion_tokens
+
+
+def test_a_further_call_of_a_tool_is_told_once_it_cannot_be_a_repeat(engine: ScriptedEngine) -> None:
+    clock = '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'
+    told = turn(engine, f"{CALL}\n{clock}\n{CALL.replace('Paris', 'Rome, then Athens')}", tools=TOOLS)
+    assert told.calls[2] == ("get_weather", '{"city": "Rome, then Athens"}')
+    assert told.pieces[0] > 1
+    assert told.pieces[2] == 1
+
+
+def test_a_repeat_that_is_cut_off_is_told_as_a_call_that_is(engine: ScriptedEngine) -> None:
+    whole = turn(engine, CALL, tools=TOOLS).end.usage.completion_tokens
+    told = turn(engine, f"{CALL}\n{CALL}", tools=TOOLS, max_tokens=2 * whole - 3)
+    assert (len(told.calls), told.reason) == (2, "length")
 
 
 def test_a_newline_after_a_call_opens_no_other(engine: ScriptedEngine) -> None:

@@ -8,6 +8,11 @@ from typing import Any
 
 import pytest
 from tests.engine.server.scripted_engine import ScriptedEngine
+from tests.engine.server.test_chat_turn import CALL, TOOLS
+
+from sureact.agent.further_call import FurtherCall
+from sureact.sampling_params import SamplingParams
+from sureact.session import Session
 
 LONG = {
     "messages": [{"role": "user", "content": "hi"}],
@@ -88,6 +93,31 @@ def test_all_answers_of_a_request_end_with_it(served: str, engine: ScriptedEngin
     wait_for(lambda: engine.stats().num_running == 4, 20)
     leave(connection, how="close")
     wait_for(lambda: engine.stats().num_running == 0, 5)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("place", ["after its own calls", "after the same calls without a cause"])
+def test_weighing_a_further_call_ends_with_its_client(
+    served: str, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch, place: str, stream: bool
+) -> None:
+    weighed: list[Session] = []
+
+    def weigh(self: FurtherCall, session: Session) -> float:
+        weighed.append(session)
+        if len(weighed) == ["after its own calls", "after the same calls without a cause"].index(place) + 1:
+            session.generate(SamplingParams(max_tokens=3000, ignore_eos=True))
+        return -9.0
+
+    monkeypatch.setattr(FurtherCall, "_log_odds", weigh)
+    engine.say(CALL)
+    connection = ask(served, "/v1/chat/completions", {"messages": LONG["messages"], "tools": TOOLS, "stream": stream})
+    wait_for(lambda: bool(weighed) and engine.stats().num_running == 1 and len(weighed[-1]) > 100, 20)
+    before = engine.stats()
+    leave(connection, how="close")
+    wait_for(lambda: engine.stats().num_running + engine.stats().num_waiting == 0, 5)
+    time.sleep(0.05)
+    assert engine.stats().num_running + engine.stats().num_waiting == 0
+    assert engine.stats().generated_tokens - before.generated_tokens < 2500
 
 
 def test_a_client_that_leaves_while_it_sends_has_no_request(served: str, engine: ScriptedEngine) -> None:
