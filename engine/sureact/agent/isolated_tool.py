@@ -134,7 +134,8 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, _VARIABLE: "1"},
-            start_new_session=True,  # Ctrl-C is for the program that waits
+            # Ctrl-C is for the program that waits. In a session of its own it would not be behind it in priority.
+            process_group=0,
         )
 
     @property

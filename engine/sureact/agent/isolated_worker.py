@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import warnings
@@ -34,6 +35,7 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     set_lowest_priority()
+    _take_terminal_for_closed()
     calls = _calls(requests)
     try:
         tool = load_tool(next(calls))
@@ -99,6 +101,13 @@ def type_name(kind: type) -> str:
 def set_lowest_priority() -> None:
     """Let every other process go first."""
     psutil.Process().nice(getattr(psutil, "IDLE_PRIORITY_CLASS", 19))
+
+
+def _take_terminal_for_closed() -> None:
+    """Let what a tool asks at the terminal fail; it would stop the process for good."""
+    for name in ("SIGTTIN", "SIGTTOU"):
+        if (number := getattr(signal, name, None)) is not None:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _calls(requests: BinaryIO) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from sureact.agent.approval import Approve, Deny, Edit, Verdict, ask
 from sureact.agent.callback import observed
 from sureact.agent.tool import FINISH, Tool
 from sureact.agent.tool_call import ToolResult, run_tool
+from sureact.agent.tool_priority import lower_thread_priority
 from sureact.agent.tool_state import RunInstances
 from sureact.errors import ConfigError, ToolExecutionError
 
@@ -190,6 +191,7 @@ class _Lanes:
         return [result for result in self._results if result is not None]
 
     def _work(self) -> None:
+        lower_thread_priority()
         while True:
             try:
                 lane = self._lanes.popleft()

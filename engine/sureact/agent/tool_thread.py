@@ -1,4 +1,4 @@
-"""Runs a blocking call on a thread that can be left behind when it takes too long or is cancelled."""
+"""Runs a blocking call on a thread that steps back for the engine, and can be left behind."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from sureact.agent.cancellation import Cancellation
+from sureact.agent.tool_priority import lower_thread_priority
 from sureact.errors import RequestAbortedError, ToolExecutionError, ToolTimeoutError
 
 _T = TypeVar("_T")
@@ -43,6 +44,7 @@ class _Call:
         self._is_given_up = False
 
     def work(self, function: Callable[[], object]) -> None:
+        lower_thread_priority()
         try:
             result = function()
         except BaseException as error:  # raised again by the thread that waits
@@ -77,7 +79,7 @@ def run_on_thread(
     cancellation: Cancellation | None,
     left_behind: LeftBehind,
 ) -> _T:
-    """Run a function on a daemon thread, with the caller's context variables, and wait for its result.
+    """Run a function on a daemon thread of low priority, with the caller's context variables, and wait for its result.
 
     Raises:
         ToolTimeoutError: it did not end in time; its thread goes on alone.

@@ -249,7 +249,8 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection]:
             stdout=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(),),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            # What interrupts this process must not end it: this one decides.
-            start_new_session=True,
+            # What interrupts this process must not end it: this one decides. In a session of its own it would share the
+            # processors evenly with all threads here together, however nice those that run tools are.
+            process_group=0,
         )
     return process, Connection(ours.detach())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import select
+import signal
 import sys
 import threading
 from multiprocessing.connection import Connection
@@ -17,6 +18,8 @@ _CHECK_S = 1.0
 def main() -> None:
     """Load the engine that the first message describes, tell what it is, and serve until told to end."""
     parent_id = int(sys.argv[2])
+    # A terminal may stop what writes to it from behind the program that has it; a warning must not.
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     threading.Thread(target=end_with, args=(parent_id,), name="sureact-lifeline", daemon=True).start()
     connection = Connection(int(sys.argv[1]))
     options = pickle.loads(connection.recv_bytes())  # from the program that started this process

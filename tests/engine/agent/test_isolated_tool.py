@@ -1,5 +1,7 @@
 import gc
+import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -33,6 +35,12 @@ def describe(point: Point, k: int = 2) -> dict[str, int]:
 def process() -> list[int]:
     """Name the process and its priority."""
     return [os.getpid(), os.getpriority(os.PRIO_PROCESS, 0)]
+
+
+def terminal() -> list[object]:
+    """Tell what a terminal knows of the process."""
+    stops = [signal.getsignal(number) is not signal.SIG_IGN for number in (signal.SIGTTIN, signal.SIGTTOU)]
+    return [os.getsid(0), os.getpgrp() == os.getpid(), *stops]
 
 
 def spin() -> None:
@@ -89,6 +97,11 @@ def test_the_process_has_the_lowest_priority_and_stays_for_further_calls():
     first, second = tool(), tool()
     assert first == second
     assert first == f"[{children().pop()}, 19]"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no sessions there")
+def test_the_process_is_in_the_session_of_the_program_but_no_key_and_no_question_at_the_terminal_stops_it():
+    assert json.loads(str(Tool(terminal, isolate=True)())) == [os.getsid(0), True, False, False]
 
 
 def test_an_async_function_runs_too():

@@ -1,10 +1,13 @@
 import contextvars
+import os
+import sys
 import threading
 import time
 
 import pytest
 
 from sureact.agent.cancellation import Cancellation
+from sureact.agent.tool_priority import TOOL_NICENESS
 from sureact.agent.tool_thread import MAX_LEFT_BEHIND, LeftBehind, run_on_thread
 from sureact.errors import RequestAbortedError, ToolExecutionError, ToolTimeoutError
 
@@ -15,6 +18,12 @@ def test_a_result_comes_back_and_context_variables_go_along():
     token = NUMBER.set(3)
     assert run_on_thread(NUMBER.get, 5, None, LeftBehind()) == 3
     NUMBER.reset(token)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows a niceness of threads")
+def test_the_thread_steps_back_for_others():
+    niceness = run_on_thread(lambda: os.getpriority(os.PRIO_PROCESS, 0), 5, None, LeftBehind())
+    assert niceness == max(os.getpriority(os.PRIO_PROCESS, 0), TOOL_NICENESS)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("its own"), SystemExit(2), KeyboardInterrupt()])

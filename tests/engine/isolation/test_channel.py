@@ -106,6 +106,13 @@ def test_a_fork_has_no_part_in_it(engine_process: EngineProcess) -> None:
     assert engine_process.stats().num_running == 0
 
 
+def test_the_process_is_in_the_session_of_the_program_but_in_no_group_that_the_terminal_interrupts(
+    engine_process: EngineProcess,
+) -> None:
+    assert os.getsid(engine_process.process_id) == os.getsid(0)
+    assert os.getpgid(engine_process.process_id) == engine_process.process_id
+
+
 def test_the_process_ends_with_the_program(roomy_folder: Path) -> None:
     code = (
         "import sys\nfrom sureact import EngineProcess\n"
