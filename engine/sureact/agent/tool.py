@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -187,6 +188,18 @@ class Tool:
         bound = copy.copy(self)
         bound._attempt = self._attempt.of(partial(self.func.call_in, instances), bound._converted)
         return bound
+
+    def with_timeout(self, timeout_s: float) -> Tool:
+        """Return the tool with this `timeout_s`, if it has none of its own.
+
+        Raises:
+            ConfigError: it is no number of seconds above 0.
+        """
+        if self.policy.timeout_s is not None:
+            return self
+        limited = copy.copy(self)
+        limited.policy = replace(self.policy, timeout_s=timeout_s)
+        return limited
 
     def check(self, args: Mapping[str, object]) -> None:
         """Judge parsed arguments by the schema.

@@ -36,6 +36,7 @@ def serve_command(arguments: argparse.Namespace) -> None:
     settings, model = server_config(arguments), engine_config(arguments)
     import logging
 
+    from sureact.agent.tool_file import load_tools
     from sureact.async_engine import AsyncEngine
     from sureact.server.app import create_app
     from sureact.server.client_key import KeyFile, KeyLimits
@@ -46,10 +47,11 @@ def serve_command(arguments: argparse.Namespace) -> None:
     log_as_json(level=logging.INFO if arguments.verbose else logging.WARNING)
     if settings.api_keys is not None:  # told before the model is loaded, which takes its time
         KeyFile(settings.api_keys, KeyLimits())
+    tools = load_tools(settings.tools) if settings.tools is not None else None
     with load_engine(model) as engine:
         if settings.public_prefix is not None:
             declare_public_prefix(engine, settings.public_prefix)
-        server = HttpServer(create_app(AsyncEngine.of(engine), settings))
+        server = HttpServer(create_app(AsyncEngine.of(engine), settings, tools))
         server.reload_keys_at_hangup()
         note(f"Serving {engine.name} at http://{settings.host}:{settings.port}/v1 (interrupt to end).")
         server.run()

@@ -38,7 +38,13 @@ class Admission:
     """Seats for requests that compute. The oldest that may run is the next."""
 
     def __init__(
-        self, *, max_running: int, max_queued: int, queue_timeout_s: float, request_timeout_s: float | None
+        self,
+        *,
+        max_running: int,
+        max_queued: int,
+        queue_timeout_s: float,
+        request_timeout_s: float | None,
+        max_agents: int | None = None,
     ) -> None:
         """Take the limits of the server.
 
@@ -47,8 +53,10 @@ class Admission:
             max_queued: requests that wait at once, for their turn or for their body.
             queue_timeout_s: longest wait for a turn, in seconds.
             request_timeout_s: longest run, in seconds; None is no limit.
+            max_agents: of those that run, how many may be runs of agents; None for half of them, at least one.
         """
         self._max_running = max_running
+        self._max_agents = max(max_running // 2, 1) if max_agents is None else max_agents
         self._max_entered = max_running + max_queued
         self.queue_timeout_s = queue_timeout_s
         self.request_timeout_s = request_timeout_s
@@ -56,6 +64,8 @@ class Admission:
         self._waiting: dict[Seat, asyncio.Future[None]] = {}
         self._uses: dict[str | None, _KeyUse] = {}
         self.num_running = 0
+        self.num_agents = 0
+        """Of those that run, runs of agents."""
         self.is_draining = False
         """Whether nobody new is let in, because the server ends."""
 
@@ -89,8 +99,12 @@ class Admission:
             )
         asked_at.append(now)
 
-    def enter(self, key: ClientKey | None) -> Seat:
+    def enter(self, key: ClientKey | None, *, is_agent: bool = False) -> Seat:
         """Return a seat, which must be left in the end.
+
+        Args:
+            key: whose request it is.
+            is_agent: whether it is for the run of an agent, which keeps it while tools work, too.
 
         Raises:
             ApiError: there is none, for this key or for anybody.
@@ -103,7 +117,7 @@ class Admission:
                 raise _too_many(message, _RETRY_AFTER_S, "too_many_requests")
         if self.num_entered >= self._max_entered:
             raise _unavailable("The server has as many requests as it takes. Ask again later.", "overloaded")
-        seat = Seat(self, key)
+        seat = Seat(self, key, is_agent=is_agent)
         self._seats[seat] = None
         use.num_entered += 1
         return seat
@@ -133,6 +147,7 @@ class Admission:
         use.num_entered -= 1
         if seat.state == "running":
             self.num_running -= 1
+            self.num_agents -= seat.is_agent
             use.num_running -= 1
         if not (use.num_entered or use.asked_at):
             del self._uses[_name(seat.key)]
@@ -145,9 +160,12 @@ class Admission:
     def _start(self, seat: Seat) -> None:
         seat.state = "running"
         self.num_running += 1
+        self.num_agents += seat.is_agent
         self._use_of(seat.key).num_running += 1
 
     def _may_run(self, seat: Seat) -> bool:
+        if seat.is_agent and self.num_agents >= self._max_agents:
+            return False
         own = None if seat.key is None else seat.key.limits.max_running
         return self.num_running < self._max_running and (own is None or self._use_of(seat.key).num_running < own)
 
@@ -158,8 +176,9 @@ class Admission:
 class Seat:
     """A request's place among those that run and wait."""
 
-    def __init__(self, admission: Admission, key: ClientKey | None) -> None:
+    def __init__(self, admission: Admission, key: ClientKey | None, *, is_agent: bool = False) -> None:
         self.key = key
+        self.is_agent = is_agent
         self.state: Literal["waiting", "running", "left"] = "waiting"
         self._admission = admission
         self._limit: asyncio.Timeout | None = None

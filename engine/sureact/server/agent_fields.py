@@ -47,7 +47,14 @@ AGENT_FIELDS: Sequence[Field] = (
         note="Inputs and outputs with their types, such as `question, unit: str -> amount: float`.",
     ),
     text("instructions", "", note="What is to be done, where the names of the signature do not say it."),
-    honored("tools", "a list of texts", read_texts, default_text="all", note="Names of the server's tools."),
+    honored(
+        "tools",
+        "a list of texts",
+        read_texts,
+        default_text="all",
+        note="Names of the server's tools.",
+        schema="tool_names",
+    ),
     integer("max_iters", MAX_ITERS, least=1, most=1_000, note="Most steps; then the outputs are given."),
     honored(
         "on_repeat",
@@ -63,6 +70,7 @@ AGENT_FIELDS: Sequence[Field] = (
         (),
         default_text="none",
         note="Tools of each of which a call must have succeeded before the run may finish.",
+        schema="tool_names",
     ),
     honored("format", *_one_of(tuple(FORMATS)), default_text="the model's best", note="How steps are written."),
     integer("max_tokens", None, least=1, default_text="none", note="Tokens that are generated in the run."),

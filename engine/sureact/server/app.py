@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sureact.agent.tool_file import load_tools
+from sureact.server.agents import answer_agent_run, answer_agent_tools, served_tools
 from sureact.server.api_error import ApiError
 from sureact.server.chat_completions import answer_chat
 from sureact.server.completions import answer_completion
@@ -29,18 +31,21 @@ from sureact.server.tokenize import answer_detokenize, answer_tokenize
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from sureact.agent.tool import ToolLike
     from sureact.async_engine import AsyncEngine
     from sureact.server.server_config import ServerConfig
 
 _POSTS = (
     ("/v1/chat/completions", answer_chat),
     ("/v1/completions", answer_completion),
+    ("/v1/agents/run", answer_agent_run),
     ("/tokenize", answer_tokenize),
     ("/detokenize", answer_detokenize),
 )
 _GETS = (
     ("/v1/models", answer_models),
     ("/v1/models/{model:path}", answer_model),
+    ("/v1/agents/tools", answer_agent_tools),
     ("/health", answer_health),
     ("/ready", answer_ready),
     ("/metrics", answer_metrics),
@@ -50,9 +55,21 @@ ROUTES = tuple(path for path, _ in (*_POSTS, *_GETS))
 """Every path that is served."""
 
 
-def create_app(engine: AsyncEngine, config: ServerConfig) -> Starlette:
-    """Return the application that serves an engine, which stays its caller's to close."""
-    serving = Serving(engine, config)
+def create_app(engine: AsyncEngine, config: ServerConfig, tools: Iterable[ToolLike] | None = None) -> Starlette:
+    """Return the application that serves an engine, which stays its caller's to close.
+
+    Args:
+        engine: what is served.
+        config: the settings.
+        tools: what agents may call for clients; None for those of `config.tools`.
+
+    Raises:
+        ToolDefinitionError: the tools cannot be read or described.
+        UnsupportedSchemaError: the arguments of one cannot be enforced.
+    """
+    if tools is None:
+        tools = load_tools(config.tools) if config.tools is not None else ()
+    serving = Serving(engine, config, served_tools(tools, config.tool_timeout_s))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:

@@ -30,7 +30,8 @@ OPEN = ALWAYS | {"/", "/openapi.json"}
 """What needs no key: it tells nothing about anybody."""
 UNLOGGED = ALWAYS | {"/metrics"}
 """What is asked every few seconds by what watches the server."""
-COMPUTING = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/agents/run"})
+RUN_OF_AGENT = "/v1/agents/run"
+COMPUTING = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses", RUN_OF_AGENT})
 """What needs a seat, and is counted as a request of the model."""
 BRIEF = frozenset({"/tokenize", "/detokenize", "/validate"})
 """What needs a seat for a moment, since it decodes nothing."""
@@ -84,7 +85,8 @@ class Gate:
             admission.check(key)
         if scope["method"] != "POST" or not (path in COMPUTING or path in BRIEF):
             return None
-        seat = scope[SEAT] = (self._serving.brief_admission if path in BRIEF else admission).enter(key)
+        admission = self._serving.brief_admission if path in BRIEF else admission
+        seat = scope[SEAT] = admission.enter(key, is_agent=path == RUN_OF_AGENT)
         return seat
 
     def _key_of(self, scope: Scope) -> ClientKey | None:

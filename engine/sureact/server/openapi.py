@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from starlette.routing import Route
 
+from sureact.server.agent_fields import AGENT_FIELDS
 from sureact.server.chat_fields import CHAT_FIELDS
 from sureact.server.completions import COMPLETION_FIELDS
 from sureact.server.openapi_schemas import NAMED_SCHEMAS, TOKEN_IDS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 BODY_FIELDS: Mapping[str, Sequence[Field]] = {
     "/v1/chat/completions": CHAT_FIELDS,
     "/v1/completions": COMPLETION_FIELDS,
+    "/v1/agents/run": AGENT_FIELDS,
     "/tokenize": TOKENIZE_FIELDS,
     "/detokenize": DETOKENIZE_FIELDS,
 }
@@ -39,6 +41,7 @@ _RANGE = re.compile(r"(?P<least>-?[\d,.]+) to (?P<most>-?[\d,.]+)")
 _LEAST = re.compile(r"(?P<how>at least|above) (?P<value>-?[\d,.]+)")
 _MOST = re.compile(r"at most (?P<value>-?[\d,.]+)")
 _QUOTED = re.compile(r"`([^`]*)`")
+_ENUM = re.compile(r"`[^`]*`((, | or )`[^`]*`)*")
 
 
 async def answer_openapi(serving: Serving, exchange: Exchange) -> None:
@@ -97,10 +100,10 @@ def _value_schema(field: Field) -> Mapping[str, Any]:
     """Return the schema of a field's values, `null` apart."""
     if field.kind == "refused" or field.allowed == "`null`":
         return {"type": "null"}
-    if field.kind == "neutral" and field.allowed.startswith("`"):
-        return {"enum": [json.loads(value) for value in _QUOTED.findall(field.allowed)]}
     if field.allowed == "`true` or `false`":
         return {"type": "boolean"}
+    if _ENUM.fullmatch(field.allowed):
+        return {"enum": [json.loads(value) for value in _QUOTED.findall(field.allowed)]}
     if field.allowed in _PLAIN_TYPES:
         return {"type": _PLAIN_TYPES[field.allowed]}
     if (name := field.schema or field.name) in NAMED_SCHEMAS:

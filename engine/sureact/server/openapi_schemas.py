@@ -71,6 +71,7 @@ NAMED_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "prompt": {"anyOf": [_TEXT, TOKEN_IDS, {"type": "array", "items": {"anyOf": [_TEXT, TOKEN_IDS]}, "minItems": 1}]},
     "tokens": TOKEN_IDS,
     "stop": {"anyOf": [{**_TEXT, "minLength": 1}, {**_TEXTS, "items": {**_TEXT, "minLength": 1}, "maxItems": 64}]},
+    "tool_names": _TEXTS,
     "stream_options": _object(include_usage={"type": "boolean"}),
     "tools": {
         "type": "array",

@@ -147,11 +147,18 @@ def current_record() -> RequestRecord | None:
     return _current.get()
 
 
-def new_generation() -> Generation:
-    """Return where the tokens of a text of the current request are noted."""
+def new_generation(*, is_later: bool = False) -> Generation:
+    """Return where the tokens of a text of the current request are noted.
+
+    Args:
+        is_later: whether others of the request came before, so that it begins now.
+    """
     record = _current.get()
     if record is None:
         return Generation(None, 0.0, 0.0)
+    if is_later:
+        now = time.monotonic()
+        return Generation(record.metrics, now, now)
     return Generation(record.metrics, record.begun_at or record.arrived_at, record.arrived_at)
 
 

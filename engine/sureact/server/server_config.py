@@ -47,6 +47,8 @@ class ServerConfig:
     """Requests that run at once; None takes what the engine decodes together."""
     max_queued: int = 512
     """Requests that wait at once; more are refused."""
+    max_agents: int | None = None
+    """Runs of agents at once, among the requests that run; None is half of these, so that others find a place."""
     queue_timeout_s: float = 300.0
     """Longest wait of a request for its turn, in seconds."""
     request_timeout_s: float = 1800.0
@@ -67,6 +69,10 @@ class ServerConfig:
     """Longest regular expression of a request, in characters."""
     max_grammar_chars: int = 50_000
     """Longest grammar of a request, in characters."""
+    tools: str | None = None
+    """Python file of tools that agents may call for clients: its list TOOLS, else its public functions."""
+    tool_timeout_s: float = 60.0
+    """Seconds after which the call of a tool is given up that has no timeout_s of its own."""
     public_prefix: str | None = None
     """File of a beginning that prompts of all keys may share in the cache: text, or a chat as .json."""
     allowed_hosts: str | None = None
@@ -98,11 +104,11 @@ class ServerConfig:
             _require_whole(name, getattr(self, name), least=1)
         _require_whole("max_head_bytes", self.max_head_bytes, least=1024)
         _require_whole("max_queued", self.max_queued, least=0)
-        for name in ("max_running", "key_max_running", "key_max_requests_per_minute", "key_max_queued"):
+        for name in ("max_running", "max_agents", "key_max_running", "key_max_requests_per_minute", "key_max_queued"):
             if getattr(self, name) is not None:
                 _require_whole(name, getattr(self, name), least=0 if name == "key_max_queued" else 1)
         _require_seconds("keep_alive_s", self.keep_alive_s, most=3600)
-        for name in ("queue_timeout_s", "request_timeout_s", "read_timeout_s", "drain_timeout_s"):
+        for name in ("queue_timeout_s", "request_timeout_s", "read_timeout_s", "drain_timeout_s", "tool_timeout_s"):
             _require_seconds(name, getattr(self, name), most=7 * 86400)
         self._check_access()
 

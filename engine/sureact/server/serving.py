@@ -19,11 +19,13 @@ from sureact.server.metrics import Metrics
 from sureact.server.request_fields import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from starlette.types import Scope
 
+    from sureact.agent.tool import Tool
     from sureact.async_engine import AsyncEngine
+    from sureact.server.agent_model import SaltedModel
     from sureact.server.server_config import ServerConfig
     from sureact.tokens.vocabulary import Vocabulary
 
@@ -38,10 +40,13 @@ _logger = logging.getLogger(__name__)
 class Serving:
     """A model that is served."""
 
-    def __init__(self, engine: AsyncEngine, config: ServerConfig) -> None:
-        """Take what is served and how."""
+    def __init__(self, engine: AsyncEngine, config: ServerConfig, tools: Mapping[str, Tool] | None = None) -> None:
+        """Take what is served and how, and the tools that agents may call."""
         self.engine = engine
         self.config = config
+        self.tools = tools or {}
+        self.lm: SaltedModel = engine.engine
+        """The model of agents."""
         self.created = int(time.time())
         self.is_ready = False
         """Whether the model is loaded and has decoded a token."""
@@ -58,6 +63,7 @@ class Serving:
             max_queued=config.max_queued,
             queue_timeout_s=config.queue_timeout_s,
             request_timeout_s=config.request_timeout_s,
+            max_agents=config.max_agents,
         )
 
     @cached_property

@@ -29,6 +29,34 @@ class TrimmedText:
         return text[:end]
 
 
+class TextUpTo:
+    """Text up to a mark, as it comes."""
+
+    def __init__(self, mark: str) -> None:
+        """Take the mark; with an empty one there is none, and all text is passed on."""
+        self._mark = mark
+        self._held = ""
+        self._is_over = False
+
+    def push(self, text: str) -> str:
+        """Add text; return what stands before the mark and is no beginning of it."""
+        if self._is_over or not self._mark:
+            return "" if self._is_over else text
+        text = self._held + text
+        if self._mark in text:
+            self._is_over, self._held = True, ""
+            return text.partition(self._mark)[0]
+        most = min(len(self._mark) - 1, len(text))
+        held = next((size for size in range(most, 0, -1) if text.endswith(self._mark[:size])), 0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def end(self) -> str:
+        """No mark follows: return what was held back."""
+        held, self._held = self._held, ""
+        return held
+
+
 class TextBeforeCall:
     """Text that a tool call may follow.
 
