@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from sureact.agent.agent_context import AgentContext, Call, Thought
+from sureact.agent.call_rules import CallChoice
 from sureact.agent.context_room import ContextRoom, Truncate
-from sureact.agent.events import CallDelta, CallWithdrawn, ContextTruncated, Event, OutputDelta, ThoughtDelta
-from sureact.agent.prediction import RunUsage
+from sureact.agent.events import ContextTruncated, Event, OutputDelta
 from sureact.agent.prompt_format import AFTER_THINK, THINK_CLOSE, ends_in_think, template_text, think_closed
 from sureact.agent.recorded_session import RecordedSession
-from sureact.agent.streaming import stream_text
-from sureact.agent.thinking import ThoughtWriter
-from sureact.agent.token_limits import RunBudget, TokenLimits
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.trajectory import Step, Trajectory
-from sureact.errors import ConstraintError, ConstraintStateError
-from sureact.outputs import StepOutput, TokenUsage
 from sureact.sampling_params import SamplingParams
 from sureact.tokens.chat_template import PromptText
 
@@ -26,47 +22,13 @@ if TYPE_CHECKING:
     from sureact.agent.language_model import LanguageModel
     from sureact.agent.prompt_format import PromptFormat
     from sureact.agent.resume import ResumePoint
-    from sureact.constraints.constraint import Constraint
 
 # What a format writes around a thought, a call and an observation, in tokens.
 _FORMAT_TOKENS_PER_STEP = 64
-# Of a call that could not be decoded.
-_NOTHING = StepOutput(
-    text="", token_ids=(), finish_reason="stop", usage=TokenUsage(prompt_tokens=0, cached_tokens=0, completion_tokens=0)
-)
 _Part = TypeVar("_Part")
 
 
-class Generation(NamedTuple):
-    """One text that the model generated, and how it was asked for."""
-
-    output: StepOutput
-    params: SamplingParams
-    constraint: Constraint | None
-
-
-class Thought(NamedTuple):
-    """A decoded thought."""
-
-    text: str
-    output: StepOutput
-    thinking: str = ""
-    """What a thinking model wrote between `<think>` and `</think>`."""
-
-
-class Call(NamedTuple):
-    """A decided call."""
-
-    tool_name: str
-    """Empty when no call could be decoded."""
-    tool_args: dict[str, Any]
-    """Empty when the call is refused."""
-    output: StepOutput
-    refusal: ConstraintError | None = None
-    """Why the call cannot run: its arguments break a rule that no grammar can hold, or decoding found none."""
-
-
-class AgentRun:
+class AgentRun(AgentContext["PromptFormat"]):
     """A session with the steps taken on it."""
 
     def __init__(
@@ -82,18 +44,8 @@ class AgentRun:
         Raises:
             PromptTooLongError: the opening does not fit into the context.
         """
-        self.trajectory = Trajectory()
-        self.usage = RunUsage()
-        self.generations: list[Generation] = []
-        """What was generated for the last part; nothing where it was taken over from an interrupted run."""
-        self._lm = lm
-        self._format = prompt_format
-        self._opening = prompt_format.opening(inputs)
-        self._limits = limits
-        self._emit = emit
-        self.budget = RunBudget(limits, self.usage)
-        """What is left of the run's tokens and seconds."""
-        self._session = RecordedSession(lm)
+        self._opening = prompt_format.opening(inputs)  # may fail, so before a session is opened
+        super().__init__(lm, prompt_format, limits, emit)
         self._committed_tokens = 0
         self._resumed: ResumePoint | None = None
         try:
@@ -106,11 +58,6 @@ class AgentRun:
     def opening_text(self) -> str:
         """The prompt up to the first thought."""
         return self._opening.text
-
-    @property
-    def token_ids(self) -> Sequence[int]:
-        """All token ids of the context."""
-        return self._session.token_ids
 
     def restore(self, point: ResumePoint) -> None:
         """Write the finished steps of an interrupted run into the session, with the ids of the first time.
@@ -126,11 +73,6 @@ class AgentRun:
         for output in point.generations:
             self.usage.add(output)
         self.usage.tool_s = point.tool_s
-
-    @property
-    def observation_limit(self) -> int:
-        """Most tokens of an observation."""
-        return min(self._limits.observation, self._lm.context_len // 4)
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text."""
@@ -154,16 +96,7 @@ class AgentRun:
         self.generations = []
         if self._resumed is not None and (recorded := self._resumed.take_thought(step_index)) is not None:
             return self._take_over(recorded.ids, Thought(recorded.text, recorded.output, recorded.thinking))
-        writer = ThoughtWriter(
-            self._session,
-            self._format,
-            self._limits.thought,
-            lambda params: self._generate(
-                params, None, lambda text: self._emit(ThoughtDelta(step_index, text, writer.is_thinking))
-            ),
-        )
-        text = writer.write(is_open=self._is_in_open_think)
-        return Thought(text, writer.output, writer.thinking)
+        return self._write_thought(step_index, is_open=self._is_in_open_think)[0]
 
     @property
     def _is_in_open_think(self) -> bool:
@@ -173,9 +106,7 @@ class AgentRun:
     def decide_call(self, step_index: int, choice: CallChoice | None = None) -> Call | None:
         """Decode tool name and arguments under the grammar; None when `TokenLimits.call` ended them early.
 
-        A call that the choice masks is taken back, and another tool is decided on; if no other is left, or the run has
-        no tokens for that, it stands. Its arguments are not varied: decoding would meet the mask at their last token
-        only, and go on from there with what nobody means (`routes.txt.txt`; 10 for 1).
+        A call that the choice masks is taken back, and another tool is decided on.
 
         Arguments that break a rule that no grammar can hold, such as a key twice in one object, refuse the call, and so
         does a grammar that leaves no way on.
@@ -186,36 +117,7 @@ class AgentRun:
         self.generations = []
         if self._resumed is not None and (recorded := self._resumed.take_call(step_index)) is not None:
             return self._take_over(recorded.ids, Call(recorded.tool_name, recorded.tool_args, recorded.output))
-        names = choice.names if choice else self._format.call_constraint.all_names
-        start = len(self._session.token_ids)
-        while True:
-            call = self._decode_call(step_index, start, names)
-            others = tuple(name for name in names if call and name != call.tool_name)
-            if call is None or call.refusal or not choice or not choice.is_masked(call.tool_name, call.tool_args):
-                return call
-            if not others or not self.budget.has_tokens(self._limits.call):
-                return call
-            self._session.truncate(start)
-            self._emit(CallWithdrawn(step_index, call.tool_name, call.tool_args))
-            names = others
-
-    def _decode_call(self, step_index: int, start: int, names: tuple[str, ...]) -> Call | None:
-        from sureact.constraints.narrowed_call import narrowed_call
-
-        params = SamplingParams(max_tokens=self._limits.call)
-        constraint = narrowed_call(self._format.call_constraint, names)
-        try:
-            output = self._generate(params, constraint, lambda text: self._emit(CallDelta(step_index, text)))
-        except ConstraintStateError as error:
-            self._session.truncate(start)
-            return Call("", {}, _NOTHING, error)
-        if output.finish_reason == "length":
-            return None
-        try:
-            name, args = constraint.parse(output.text)
-        except ConstraintError as error:
-            return Call(self._format.tool_name_of(output.text), {}, output, error)
-        return Call(name, args, output)
+        return self._choose_call(choice or CallChoice(self._format.call_constraint.all_names), step_index)
 
     def observe(self, step: Step) -> None:
         """Append the observation and keep the step."""
@@ -249,28 +151,10 @@ class AgentRun:
         output = self._generate(params, extraction.constraint, lambda text: self._emit(OutputDelta(text)))
         return extraction.parse(output)
 
-    def close(self) -> None:
-        """Give the session's memory back and stop the clock."""
-        self._session.close()
-        self.usage.seconds = self.budget.seconds
-
-    def _generate(
-        self, params: SamplingParams, constraint: Constraint | None, on_text: Callable[[str], None]
-    ) -> StepOutput:
-        params = replace(params, on_max_tokens=self._limits.on_max_tokens, runaway=self._limits.runaway)
-        output = stream_text(self._session, params, constraint, on_text)
-        self.usage.add(output)
-        self.generations.append(Generation(output, params, constraint))
-        return output
-
     def _take_over(self, ids: PromptText | Sequence[int], part: _Part) -> _Part:
         """Add a part of an interrupted run to the context."""
         self._append(ids)
         return part
-
-    def _append(self, text: PromptText | Sequence[int]) -> None:
-        if not isinstance(text, PromptText) or text.text:
-            self._session.append(text)
 
     def _make_room(self, num_tokens: int, truncate: Truncate) -> None:
         if len(self._session.token_ids) + num_tokens <= self._lm.context_len:

@@ -153,3 +153,12 @@ def think_closed(text: PromptText) -> PromptText:
 def template_text(text: str) -> PromptText:
     """Return text of a chat template, whose control tokens count."""
     return PromptText((TextSpan(text, is_control=True),))
+
+
+def ids_of_tag(tag: str, session: LanguageModelSession) -> tuple[int, ...]:
+    """Return the ids of a tag: one if the tokenizer has it as a control token. The session stays as it is."""
+    num_tokens = len(session.token_ids)
+    session.append(template_text(tag))
+    ids = tuple(session.token_ids[num_tokens:])
+    session.truncate(num_tokens)
+    return ids

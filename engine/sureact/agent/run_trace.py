@@ -22,7 +22,8 @@ from sureact.errors import TraceError
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
-    from sureact.agent.agent_run import AgentRun, Call, Generation, Thought
+    from sureact.agent.agent_context import Call, Generation, Thought
+    from sureact.agent.agent_run import AgentRun
     from sureact.agent.react import ReAct
     from sureact.agent.resume import ResumePoint
     from sureact.agent.telemetry import RunSpans

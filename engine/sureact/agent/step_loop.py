@@ -15,7 +15,8 @@ from sureact.agent.trajectory import Step
 from sureact.errors import PromptTooLongError
 
 if TYPE_CHECKING:
-    from sureact.agent.agent_run import AgentRun, Call, Thought
+    from sureact.agent.agent_context import Call, Thought
+    from sureact.agent.agent_run import AgentRun
     from sureact.agent.call_rules import CallRules
     from sureact.agent.context_room import Truncate
     from sureact.agent.prediction import TerminationReason

@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from sureact.agent.prompt_format import AFTER_THINK, THINK_CLOSE, THINK_OPEN, ends_in_think, plain_text, template_text
+from sureact.agent.prompt_format import (
+    AFTER_THINK,
+    THINK_CLOSE,
+    THINK_OPEN,
+    ends_in_think,
+    ids_of_tag,
+    plain_text,
+    template_text,
+)
 from sureact.outputs import StepOutput, StepTimings, TokenUsage
 from sureact.sampling_params import SamplingParams
 
@@ -31,8 +39,8 @@ class ThinkTags(NamedTuple):
 
 def think_tags(session: LanguageModelSession) -> ThinkTags | None:
     """Return the tags if the tokenizer has both as control tokens. The session stays as it is."""
-    open_ids, close_ids = _control_ids(session, THINK_OPEN), _control_ids(session, THINK_CLOSE)
-    return ThinkTags(open_ids[0], close_ids[0]) if open_ids and close_ids else None
+    open_ids, close_ids = ids_of_tag(THINK_OPEN, session), ids_of_tag(THINK_CLOSE, session)
+    return ThinkTags(open_ids[0], close_ids[0]) if len(open_ids) == len(close_ids) == 1 else None
 
 
 class ThoughtWriter:
@@ -142,15 +150,6 @@ class ThoughtWriter:
     def _append(self, text: PromptText) -> None:
         if text.text:
             self._session.append(text)
-
-
-def _control_ids(session: LanguageModelSession, tag: str) -> list[int]:
-    """Return the id of a tag that is one token, or nothing."""
-    start = len(session.token_ids)
-    session.append(template_text(tag))
-    ids = list(session.token_ids[start:])
-    session.truncate(start)
-    return ids if len(ids) == 1 else []
 
 
 def _stops(params: SamplingParams) -> tuple[str | tuple[int, ...], ...]:

@@ -18,7 +18,7 @@ from sureact.agent.trajectory import Step
 from sureact.errors import SignatureError
 
 if TYPE_CHECKING:
-    from sureact.agent.agent_run import Call, Thought
+    from sureact.agent.agent_context import Call, Thought
     from sureact.agent.react_v2 import ReActV2
     from sureact.agent.run_trace import RunTrace
     from sureact.agent.turn_session import TurnSession

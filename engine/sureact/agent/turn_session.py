@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from sureact.agent.agent_run import Call, Generation, Thought
-from sureact.agent.events import CallDelta, CallWithdrawn, Event, ThoughtDelta
+from sureact.agent.agent_context import AgentContext, Call, Thought
+from sureact.agent.events import Event
 from sureact.agent.formats.qwen_tool_turns import SUBMIT
-from sureact.agent.prediction import RunUsage
 from sureact.agent.prompt_format import think_closed
-from sureact.agent.recorded_session import RecordedSession
-from sureact.agent.streaming import stream_text
-from sureact.agent.thinking import ThoughtWriter
-from sureact.agent.token_limits import RunBudget, TokenLimits
-from sureact.agent.trajectory import Trajectory
-from sureact.errors import ConstraintError, ConstraintStateError, ContextWindowExceededError, OutputTruncatedError
-from sureact.outputs import StepOutput, TokenUsage
-from sureact.sampling_params import SamplingParams
-from sureact.tokens.chat_template import PromptText
+from sureact.agent.token_limits import TokenLimits
+from sureact.errors import ContextWindowExceededError, OutputTruncatedError
 
 if TYPE_CHECKING:
     from sureact.agent.call_rules import CallChoice
     from sureact.agent.formats.qwen_tool_turns import QwenToolTurnsFormat
     from sureact.agent.history import History
     from sureact.agent.language_model import LanguageModel
-    from sureact.constraints.constraint import Constraint
-
-_NOTHING = StepOutput(
-    text="", token_ids=(), finish_reason="stop", usage=TokenUsage(prompt_tokens=0, cached_tokens=0, completion_tokens=0)
-)
-"""What was generated where a grammar left no way on."""
 
 _logger = logging.getLogger(__name__)
 
@@ -42,7 +27,7 @@ _FORMAT_TOKENS_PER_CALL = 64
 _MORE_TOKENS = 4
 
 
-class TurnSession:
+class TurnSession(AgentContext["QwenToolTurnsFormat"]):
     """A session that goes on with a conversation, and each thing that is decided on it."""
 
     def __init__(
@@ -70,18 +55,7 @@ class TurnSession:
         Raises:
             ContextWindowExceededError: it does not fit, or leaves no room for a turn and the outputs.
         """
-        self.trajectory = Trajectory()
-        """A step per call of this run."""
-        self.usage = RunUsage()
-        self.generations: list[Generation] = []
-        """What was generated for the last part."""
-        self._lm = lm
-        self._format = turns_format
-        self._limits = limits
-        self._emit = emit
-        self.budget = RunBudget(limits, self.usage)
-        """Of the whole run."""
-        self._session = RecordedSession(lm)
+        super().__init__(lm, turns_format, limits, emit)
         self._turn_start = 0
         try:
             self.opening_text = self._open(history, inputs, origin)
@@ -113,16 +87,6 @@ class TurnSession:
         self._session.append(message)
         return before + message.text
 
-    @property
-    def token_ids(self) -> Sequence[int]:
-        """All token ids of the context."""
-        return self._session.token_ids
-
-    @property
-    def observation_limit(self) -> int:
-        """Most tokens of an observation."""
-        return min(self._limits.observation, self._lm.context_len // 4)
-
     def has_room_for_turn(self) -> bool:
         """Whether a turn of one call fits, whatever it holds, and a call of `submit` after it."""
         return self._room_left(self._limits.thought + self._limits.call, num_observations=1) >= 0
@@ -138,39 +102,18 @@ class TurnSession:
     def think(self, step_index: int) -> tuple[Thought, bool]:
         """Decode a thought; return it, and whether the model ended its turn with it, without a call."""
         self.generations = []
-        writer = ThoughtWriter(
-            self._session,
-            self._format,
-            self._limits.thought,
-            lambda params: self._generate(
-                params, None, lambda text: self._emit(ThoughtDelta(step_index, text, writer.is_thinking))
-            ),
-        )
-        text = writer.write(is_open=False)
-        last = writer.outputs[-1]
+        thought, last = self._write_thought(step_index, is_open=False)
         # A stop, the start of a call among them, is a text or ids; the end of a turn is neither.
         has_ended = last.finish_reason == "stop" and not isinstance(last.stop_reason, str | tuple)
-        return Thought(text, writer.output, writer.thinking), has_ended
+        return thought, has_ended
 
     def decide_call(self, step_index: int, call_id: str, choice: CallChoice) -> Call | None:
         """Decode the first call of a turn; None when `TokenLimits.call` ended it early.
 
-        A call that the choice masks is taken back, and another tool is decided on, as `AgentRun.decide_call` does.
+        A call that the choice masks is taken back, and another tool is decided on.
         """
-        from sureact.constraints.narrowed_call import narrowed_call
-
         self.generations = []
-        start, names = len(self._session.token_ids), choice.names
-        while True:
-            constraint = narrowed_call(self._format.call_constraint, names)
-            call = self._call(constraint, self._limits.call, step_index, call_id)
-            if call is None or call.refusal or not choice.is_masked(call.tool_name, call.tool_args):
-                return call
-            names = tuple(name for name in names if name != call.tool_name)
-            if not names or not self.budget.has_tokens(self._limits.call):
-                return call
-            self._session.truncate(start)
-            self._emit(CallWithdrawn(step_index, call.tool_name, call.tool_args))
+        return self._choose_call(choice, step_index, call_id)
 
     def decide_another(self, step_index: int, call_id: str, num_calls: int) -> Call | None:
         """Let the model end the turn or begin another call, and decode that; None when there is none.
@@ -196,7 +139,7 @@ class TurnSession:
             self.drop_call(end_of_call)
             return None
         self._session.truncate(after_newline)
-        call = self._call(constraint, self._limits.call, step_index, call_id)
+        call = self._decode_call(constraint, self._limits.call, step_index, call_id)
         if call is None or not call.tool_name:
             _logger.warning("A further call of a turn did not end within %d tokens and is left out.", self._limits.call)
             self.drop_call(end_of_call)
@@ -222,7 +165,7 @@ class TurnSession:
         self.generations = []
         if begins_turn:
             self._append(think_closed(self._format.thought_start))
-        call = self._call(self._format.submit_constraint, self._limits.outputs, step_index, call_id)
+        call = self._decode_call(self._format.submit_constraint, self._limits.outputs, step_index, call_id)
         if call is None:
             raise OutputTruncatedError(
                 f"The outputs did not end within {self._limits.outputs} tokens; raise TokenLimits.outputs. What came: "
@@ -237,44 +180,10 @@ class TurnSession:
         self._append(self._format.observations(texts))
         self.usage.tool_s += tool_s
 
-    def close(self) -> None:
-        """Give the session's memory back and stop the clock."""
-        self._session.close()
-        self.usage.seconds = self.budget.seconds
-
     @property
     def chose_submit(self) -> bool:
         """Whether the last call, which did not end, was one of `submit`."""
         return self._format.tool_name_of(self.generations[-1].output.text) == SUBMIT
-
-    def _call(self, constraint: Constraint, limit: int, step_index: int, call_id: str) -> Call | None:
-        params = SamplingParams(max_tokens=limit)
-        start = len(self._session.token_ids)
-        try:
-            output = self._generate(params, constraint, lambda text: self._emit(CallDelta(step_index, text, call_id)))
-        except ConstraintStateError as error:
-            self._session.truncate(start)
-            return Call("", {}, _NOTHING, error)
-        if output.finish_reason == "length":
-            return None
-        try:
-            name, args = cast("tuple[str, dict[str, Any]]", constraint.parse(output.text))
-        except ConstraintError as error:
-            return Call(self._format.tool_name_of(output.text), {}, output, error)
-        return Call(name, args, output)
-
-    def _generate(
-        self, params: SamplingParams, constraint: Constraint | None, on_text: Callable[[str], None]
-    ) -> StepOutput:
-        params = replace(params, on_max_tokens=self._limits.on_max_tokens, runaway=self._limits.runaway)
-        output = stream_text(self._session, params, constraint, on_text)
-        self.usage.add(output)
-        self.generations.append(Generation(output, params, constraint))
-        return output
-
-    def _append(self, text: PromptText) -> None:
-        if text.text:
-            self._session.append(text)
 
     def _room_left(self, num_tokens: int, num_observations: int) -> int:
         """Return what is left of the context after that and a forced call of `submit`."""

@@ -3,13 +3,14 @@ from typing import Any
 
 import pytest
 
-from sureact.agent.agent_run import AgentRun, TokenLimits
+from sureact.agent.agent_run import AgentRun
 from sureact.agent.call_rules import CallChoice
 from sureact.agent.cancellation import Cancellation
 from sureact.agent.events import CallWithdrawn, Event
 from sureact.agent.module_scope import cancelled_by
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.trajectory import Step, Trajectory
 from sureact.constraints.llguidance_state import GrammarState
 from sureact.engine import Engine
@@ -29,11 +30,6 @@ def test_limits_below_one_are_refused(name: str):
         TokenLimits(**{name: 0})  # pyright: ignore[reportArgumentType]
 
 
-def test_observations_take_at_most_a_quarter_of_the_context():
-    assert run_on(ScriptedModel([], context_len=3000)).observation_limit == 750
-    assert run_on(ScriptedModel([]), TokenLimits(observation=10)).observation_limit == 10
-
-
 def test_an_open_step_can_be_dropped():
     lm = ScriptedModel([" Hm.\n"])
     run = run_on(lm)
@@ -49,12 +45,6 @@ def test_a_session_that_cannot_hold_the_opening_is_closed():
     with pytest.raises(PromptTooLongError):
         run_on(lm)
     assert lm.sessions[0].is_closed
-
-
-def test_closing_stops_the_clock():
-    run = run_on(ScriptedModel([]))
-    run.close()
-    assert run.usage.seconds > 0
 
 
 def test_a_cancelled_run_fails_at_its_next_move():

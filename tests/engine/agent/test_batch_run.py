@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from sureact.agent.agent_run import TokenLimits
 from sureact.agent.module import Module
 from sureact.agent.module_scope import track_usage
 from sureact.agent.prediction import Example, Prediction
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.trace import read_trace
 from sureact.engine import Engine
 from sureact.errors import ConfigError, OutputTruncatedError, SignatureError

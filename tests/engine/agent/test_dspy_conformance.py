@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from sureact.agent.agent_run import TokenLimits
 from sureact.agent.prediction import Example, Prediction
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.signature import InputField, OutputField, Signature
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.tool import Tool
 from sureact.agent.trajectory import Trajectory
 from sureact.errors import (

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from sureact.agent.agent_run import TokenLimits
 from sureact.agent.events import (
     AnswerReady,
     CallDelta,
@@ -19,6 +18,7 @@ from sureact.agent.events import (
 )
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.tool import Tool
 from sureact.agent.trace import read_trace
 from sureact.agent.trajectory import Trajectory

@@ -4,12 +4,12 @@ from typing import Any, Literal
 
 import pytest
 
-from sureact.agent.agent_run import TokenLimits
 from sureact.agent.react import ReAct
 from sureact.agent.recorded_run import run_of
 from sureact.agent.replay import recorded_agent, replay, signature_text
 from sureact.agent.scripted_model import ScriptedModel, byte_vocabulary
 from sureact.agent.signature import Signature
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.trace_header import signature_record
 from sureact.engine import Engine
 from sureact.errors import ConfigError, OutputTruncatedError, TraceError

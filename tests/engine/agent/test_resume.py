@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from sureact.agent.agent_run import TokenLimits
 from sureact.agent.prediction import Prediction
 from sureact.agent.react import ReAct
 from sureact.agent.recorded_run import recorded_runs
 from sureact.agent.resume import SKIPPED, UnfinishedCall
 from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.tool import Tool
 from sureact.agent.trace import read_trace
 from sureact.engine import Engine

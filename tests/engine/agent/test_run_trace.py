@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from sureact.agent.agent_run import Generation
+from sureact.agent.agent_context import Generation
 from sureact.agent.react import ReAct
 from sureact.agent.recorded_run import output_of
 from sureact.agent.run_trace import (
@@ -111,7 +111,7 @@ def test_what_was_ended_early_is_recorded_and_read_back() -> None:
 
 
 def test_a_call_that_did_not_end_is_recorded_without_a_name(tmp_path: Path) -> None:
-    from sureact.agent.agent_run import TokenLimits
+    from sureact.agent.token_limits import TokenLimits
 
     script = [*SCRIPT[:2], SCRIPT[-1]]
     records = traced(tmp_path / "t.jsonl", ShowingModel(script), limits=TokenLimits(call=5))
@@ -150,7 +150,7 @@ def test_a_character_of_several_tokens_stands_at_the_last_of_them() -> None:
 def test_an_engine_tells_its_fingerprint_tokens_timings_and_what_was_forced(
     tmp_path: Path, roomy_engine: Engine
 ) -> None:
-    from sureact.agent.agent_run import TokenLimits
+    from sureact.agent.token_limits import TokenLimits
     from sureact.errors import SureactError
 
     limits = TokenLimits(thought=8, call=60, outputs=20)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from sureact.agent import token_limits
-from sureact.agent.agent_run import TokenLimits
 from sureact.agent.approval import Allow, Deny, Edit, PendingCall, Verdict
 from sureact.agent.events import CallStarted, CallWithdrawn, ContextTruncated, Event
 from sureact.agent.prediction import Prediction
@@ -18,6 +17,7 @@ from sureact.agent.react import ReAct
 from sureact.agent.recorded_run import run_of
 from sureact.agent.replay import recorded_agent, replay
 from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.tool import Tool
 from sureact.agent.trace import read_trace
 from sureact.agent.trajectory import Trajectory

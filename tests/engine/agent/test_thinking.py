@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureact.agent.agent_run import TokenLimits
 from sureact.agent.events import ContextTruncated, Event, ThoughtDelta
 from sureact.agent.formats.registry import FORMATS
 from sureact.agent.predict import Predict
@@ -16,6 +15,7 @@ from sureact.agent.prompt_format import plain_text, template_text
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.thinking import think_tags
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.tool import Tool
 from sureact.engine import Engine
 from sureact.errors import ConstraintStateError

@@ -3,13 +3,13 @@ from typing import Any
 import pytest
 
 from sureact.agent.call_rules import CallChoice
-from sureact.agent.events import CallWithdrawn, Event
+from sureact.agent.events import Event
 from sureact.agent.history import History, Turn, TurnCall
 from sureact.agent.react_v2 import ReActV2
 from sureact.agent.scripted_model import ScriptedModel, decode
 from sureact.agent.token_limits import TokenLimits
 from sureact.agent.turn_session import TurnSession
-from sureact.errors import ConstraintStateError, ContextWindowExceededError, OutputTruncatedError, RequestAbortedError
+from sureact.errors import ConstraintStateError, ContextWindowExceededError, OutputTruncatedError
 
 CALL = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
 MORE = ["<tool_call>", CALL]
@@ -116,25 +116,6 @@ def test_a_first_call_that_does_not_end_tells_what_it_called(text: str, limit: i
     assert decode(session.token_ids) == session.opening_text
 
 
-def test_a_call_that_is_masked_is_taken_back_and_another_tool_decided_on():
-    events: list[Event] = []
-    session = opened("I look.\n", CALL, SUBMIT, emit=events.append)
-    session.think(0)
-    call = session.decide_call(0, "call_0_0", CallChoice(("look", "submit"), lambda name, args: name == "look"))
-    assert call is not None
-    assert call.tool_name == "submit"
-    assert CallWithdrawn(0, "look", {}) in events
-    assert decode(session.token_ids).endswith(f"I look.\n{SUBMIT}")
-
-
-def test_a_masked_call_stands_where_nothing_else_may_be_called():
-    session = opened("I look.\n", CALL)
-    session.think(0)
-    call = session.decide_call(0, "call_0_0", CallChoice(("look",), lambda name, args: True))
-    assert call is not None
-    assert call.tool_name == "look"
-
-
 def test_a_grammar_without_a_way_on_refuses_the_call():
     session = opened("I look.\n", ConstraintStateError("stuck"), "<tool_call>", ConstraintStateError("stuck"))
     session.think(0)
@@ -174,20 +155,6 @@ def test_a_conversation_without_room_for_a_turn_is_refused_and_its_session_close
         opened(context_len=1500, limits=TokenLimits(thought=500, call=500))
     with pytest.raises(ContextWindowExceededError):
         opened(context_len=100)
-
-
-def test_an_error_inside_a_generation_passes_on():
-    with pytest.raises(RequestAbortedError):
-        opened(RequestAbortedError("")).think(0)
-
-
-def test_every_generation_is_ended_as_the_limits_say():
-    session = opened("I look.\n", CALL, limits=TokenLimits(on_max_tokens="cut", runaway=None))
-    session.think(0)
-    (thought,) = session.generations
-    session.decide_call(0, "call_0_0", ALL)
-    (call,) = session.generations
-    assert [(g.params.on_max_tokens, g.params.runaway) for g in (thought, call)] == [("cut", None)] * 2
 
 
 def test_what_a_run_took_is_counted():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 from sureact.agent.call_opening import CLOSE_TAG, OPEN_TAG
-from sureact.agent.prompt_format import PromptFormat, call_branches, plain_text, template_text
+from sureact.agent.prompt_format import PromptFormat, call_branches, ids_of_tag, plain_text, template_text
 from sureact.agent.prompt_template import input_texts, render_template
 from sureact.agent.tool_notation import function_notation
 from sureact.errors import ConfigError
@@ -88,7 +88,7 @@ class QwenToolCallFormat(PromptFormat):
     def thought_params(self, session: LanguageModelSession, max_tokens: int) -> SamplingParams:
         # One line: without a call in sight small models go on in numbered lists until the budget ends. They also write
         # a call without its tag, or spell the tag out in place of its control token.
-        return SamplingParams(max_tokens=max_tokens, stop=["\n", _BARE_CALL, OPEN_TAG, ids_of_tag(session)])
+        return SamplingParams(max_tokens=max_tokens, stop=["\n", _BARE_CALL, OPEN_TAG, ids_of_tag(OPEN_TAG, session)])
 
     @override
     def call(self, tool_name: str, args_json: str) -> PromptText:
@@ -117,12 +117,3 @@ def call_text(tool_name: str, args_json: str) -> PromptText:
     before_name, before_arguments = QwenToolCallFormat.before_name, QwenToolCallFormat.before_arguments
     body = f"{before_name}{tool_name}{before_arguments}{args_json}{_AFTER_ARGUMENTS}"
     return template_text(OPEN_TAG) + plain_text(body) + template_text(CLOSE_TAG)
-
-
-def ids_of_tag(session: LanguageModelSession) -> tuple[int, ...]:
-    """Return the ids that a call begins with. The session stays as it is."""
-    num_tokens = len(session.token_ids)
-    session.append(template_text(OPEN_TAG))
-    ids = tuple(session.token_ids[num_tokens:])
-    session.truncate(num_tokens)
-    return ids

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sureact.agent.call_opening import CLOSE_TAG, OPEN_TAG
-from sureact.agent.formats.qwen_tool_call import QwenToolCallFormat, ids_of_tag
-from sureact.agent.prompt_format import args_json, call_branches, plain_text, template_text
+from sureact.agent.formats.qwen_tool_call import QwenToolCallFormat
+from sureact.agent.prompt_format import args_json, call_branches, ids_of_tag, plain_text, template_text
 from sureact.agent.prompt_template import input_texts, render_template
 from sureact.errors import ConfigError
 from sureact.sampling_params import SamplingParams
@@ -86,7 +86,7 @@ class QwenToolTurnsFormat(QwenToolCallFormat):
 
         Before that newline it cannot be asked: the newline itself nearly always comes, whatever follows.
         """
-        return SamplingParams(max_tokens=1, stop=[ids_of_tag(session)])
+        return SamplingParams(max_tokens=1, stop=[ids_of_tag(OPEN_TAG, session)])
 
     def begins_call(self, peeked: StepOutput) -> bool:
         """Whether the model began a call. Small models leave its tag out, or spell it out."""

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from sureact.agent.agent_run import TokenLimits
 from sureact.agent.events import ContextTruncated, Event
 from sureact.agent.formats.qwen_react import STOP_WORDS, QwenReactFormat, react_prompt, stop_word_ids, tool_block
 from sureact.agent.prompt_format import plain_text
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.token_limits import TokenLimits
 from sureact.agent.tool import Tool
 from sureact.agent.trajectory import Step
 from sureact.engine import Engine
