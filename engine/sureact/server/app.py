@@ -25,6 +25,7 @@ from sureact.server.health import answer_health, answer_ready
 from sureact.server.metrics import answer_metrics
 from sureact.server.models import answer_model, answer_models
 from sureact.server.openapi import answer_openapi
+from sureact.server.responses import answer_response
 from sureact.server.serving import Serving
 from sureact.server.tokenize import answer_detokenize, answer_tokenize
 
@@ -40,6 +41,7 @@ _POSTS = (
     ("/v1/completions", answer_completion),
     ("/v1/agents/run", answer_agent_run),
     ("/tokenize", answer_tokenize),
+    ("/v1/responses", answer_response),
     ("/detokenize", answer_detokenize),
 )
 _GETS = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sureact.server.api_error import ApiError
 from sureact.server.field_values import one_of, read_list, read_object, read_text, refuse
-from sureact.server.request_fields import MISSING, Field, honored, neutral, read_fields
+from sureact.server.request_fields import MISSING, Field, Read, honored, neutral, read_fields
 
 if TYPE_CHECKING:
     from sureact.tokens.chat_template import Message
@@ -21,24 +21,40 @@ _PART_FIELDS: Sequence[Field] = (
 )
 
 
-def _parts(value: Any, path: str) -> str:
-    """Join the parts of a content, which must be texts."""
-    texts: list[str] = []
-    for index, part in enumerate(read_list(value, path)):
-        place = f"{path}[{index}]"
-        fields = read_object(part, place)
-        if fields.get("type") != "text":
-            refuse(fields.get("type"), f"{place}.type", "'text': the model reads nothing else")
-        texts.append(read_fields(fields, _PART_FIELDS, path=place)["text"])
-    return "".join(texts)
+TEXT_OR_PARTS = "a text or a list of text parts"
 
 
-_CONTENT = one_of((str, read_text), (list, _parts), allowed="a text or a list of text parts")
-_TEXT_OR_PARTS = "a text or a list of text parts"
+def content_reader(*kinds: str, fields: Sequence[Field] = _PART_FIELDS) -> Read:
+    """Return what reads a content: a text, or parts, which must be texts and are joined.
+
+    Args:
+        kinds: the types that parts may have.
+        fields: of a part.
+    """
+    allowed = " or ".join(f"'{kind}'" for kind in kinds)
+
+    def read_parts(value: Any, path: str) -> str:
+        texts: list[str] = []
+        for index, part in enumerate(read_list(value, path)):
+            place = f"{path}[{index}]"
+            given = read_object(part, place)
+            if given.get("type") not in kinds:
+                refuse(given.get("type"), f"{place}.type", f"{allowed}: the model reads nothing else")
+            texts.append(read_fields(given, fields, path=place)["text"])
+        return "".join(texts)
+
+    return one_of((str, read_text), (list, read_parts), allowed=TEXT_OR_PARTS)
 
 
-def _arguments(value: Any, path: str) -> Mapping[str, Any]:
-    """Read the arguments of an earlier call: an object, or its text, as the protocol has it."""
+_CONTENT = content_reader("text")
+
+
+def read_arguments(value: Any, path: str) -> Mapping[str, Any]:
+    """Read the arguments of an earlier call: an object, or its text, as the protocol has it.
+
+    Raises:
+        ApiError: they are none.
+    """
     if isinstance(value, str):
         try:
             value = json.loads(value or "{}")
@@ -55,7 +71,7 @@ _CALL_FIELDS: Sequence[Field] = (
 )
 _CALLED_FIELDS: Sequence[Field] = (
     honored("name", "a text", read_text, MISSING),
-    honored("arguments", "an object, or its text", _arguments, {}),
+    honored("arguments", "an object, or its text", read_arguments, {}),
 )
 
 
@@ -71,14 +87,14 @@ def _tool_calls(value: Any, path: str) -> list[dict[str, Any]]:
 
 _ROLE = honored("role", "a word", read_text, MISSING)
 _NAME = honored("name", "a text", read_text)
-_PLAIN_FIELDS: Sequence[Field] = (_ROLE, honored("content", _TEXT_OR_PARTS, _CONTENT, MISSING), _NAME)
+_PLAIN_FIELDS: Sequence[Field] = (_ROLE, honored("content", TEXT_OR_PARTS, _CONTENT, MISSING), _NAME)
 _FIELDS: Mapping[str, Sequence[Field]] = {
     "system": _PLAIN_FIELDS,
     "developer": _PLAIN_FIELDS,
     "user": _PLAIN_FIELDS,
     "assistant": (
         _ROLE,
-        honored("content", _TEXT_OR_PARTS, _CONTENT, ""),
+        honored("content", TEXT_OR_PARTS, _CONTENT, ""),
         honored("tool_calls", "a list of calls", _tool_calls),
         honored("reasoning_content", "a text", read_text),
         _NAME,
@@ -89,7 +105,7 @@ _FIELDS: Mapping[str, Sequence[Field]] = {
     ),
     "tool": (
         _ROLE,
-        honored("content", _TEXT_OR_PARTS, _CONTENT, MISSING),
+        honored("content", TEXT_OR_PARTS, _CONTENT, MISSING),
         honored("tool_call_id", "a text", read_text),
         _NAME,
     ),

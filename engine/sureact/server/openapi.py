@@ -17,6 +17,7 @@ from sureact.server.chat_fields import CHAT_FIELDS
 from sureact.server.completions import COMPLETION_FIELDS
 from sureact.server.openapi_schemas import NAMED_SCHEMAS, TOKEN_IDS
 from sureact.server.request_fields import MISSING, Field
+from sureact.server.response_fields import RESPONSE_FIELDS
 from sureact.server.tokenize import DETOKENIZE_FIELDS, TOKENIZE_FIELDS
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ BODY_FIELDS: Mapping[str, Sequence[Field]] = {
     "/v1/chat/completions": CHAT_FIELDS,
     "/v1/completions": COMPLETION_FIELDS,
     "/v1/agents/run": AGENT_FIELDS,
+    "/v1/responses": RESPONSE_FIELDS,
     "/tokenize": TOKENIZE_FIELDS,
     "/detokenize": DETOKENIZE_FIELDS,
 }

@@ -66,6 +66,50 @@ def _tool_choice(named: Mapping[str, Any], *, is_flat: bool) -> dict[str, Any]:
     return {"anyOf": [{"enum": ["none", "auto", "required"]}, named, allowed]}
 
 
+def _of_item(kind: str, required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
+    return _object(("type", *required), type={"const": kind}, id=_TEXT, status=_TEXT, **properties)
+
+
+def _parts(*kinds: str, **properties: Any) -> dict[str, Any]:
+    part = _object(("type", "text"), type={"enum": list(kinds)}, text=_TEXT, **properties)
+    return {"anyOf": [_TEXT, {"type": "array", "items": part}]}
+
+
+_ANY_LIST = {"type": "array"}
+_ITEM_PARTS = _parts("input_text", "output_text", annotations=_ANY_LIST, logprobs=_ANY_LIST)
+_ROLE = {"enum": ["user", "assistant", "system", "developer"]}
+_ITEMS = [
+    _object(
+        ("role", "content"),
+        type={"const": "message"},
+        role=_ROLE,
+        content=_ITEM_PARTS,
+        id=_TEXT,
+        status=_TEXT,
+        phase=_TEXT,
+    ),
+    _of_item("function_call", ("call_id", "name", "arguments"), call_id=_TEXT, name=_TEXT, arguments=_ARGUMENTS),
+    _of_item(
+        "function_call_output",
+        ("call_id", "output"),
+        call_id=_TEXT,
+        output=_parts("input_text", annotations=_ANY_LIST, logprobs=_ANY_LIST),
+        name=_TEXT,
+    ),
+    _of_item(
+        "reasoning", (), content=_parts("reasoning_text"), summary={"const": []}, encrypted_content={"type": "null"}
+    ),
+]
+_FLAT_TOOL = _object(
+    ("type", "name"),
+    type={"const": "function"},
+    name=_FUNCTION_NAME,
+    description=_TEXT,
+    parameters={"type": "object"},
+    strict={"type": "boolean"},
+)
+
+
 NAMED_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "messages": {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": 10_000},
     "prompt": {"anyOf": [_TEXT, TOKEN_IDS, {"type": "array", "items": {"anyOf": [_TEXT, TOKEN_IDS]}, "minItems": 1}]},
@@ -100,6 +144,33 @@ NAMED_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
             _object(("json_object",), json_object={"const": True}),
         ]
     },
+    "input": {
+        "anyOf": [
+            {**_TEXT, "minLength": 1},
+            {"type": "array", "items": {"oneOf": _ITEMS}, "minItems": 1, "maxItems": 10_000},
+        ]
+    },
+    "include": {"type": "array", "items": {"const": "message.output_text.logprobs"}},
+    "flat_tools": {"type": "array", "maxItems": 128, "items": _FLAT_TOOL},
+    "flat_tool_choice": _tool_choice(_NAMED_TOOL, is_flat=True),
+    "response_text": _object(
+        format={
+            "oneOf": [
+                _object(("type",), type={"enum": ["text", "json_object"]}),
+                _object(
+                    ("type", "schema"),
+                    type={"const": "json_schema"},
+                    name=_TEXT,
+                    description=_TEXT,
+                    schema=_JSON_SCHEMA,
+                    strict={"type": "boolean"},
+                ),
+            ]
+        },
+        verbosity={"const": "medium"},
+    ),
+    "reasoning": _object(context={"const": "auto"}, mode={"const": "standard"}),
+    "response_stream_options": _object(include_usage={"const": True}, include_obfuscation={"const": False}),
     "chat_template_kwargs": {
         "type": "object",
         "additionalProperties": {"type": ["string", "number", "boolean", "null"]},

@@ -68,9 +68,9 @@ def neutral(name: str, *values: Any, note: str = "") -> Field:
     return Field(name, "neutral", allowed, read, note=note)
 
 
-def ignored(name: str, allowed: str, read: Read, *, note: str) -> Field:
-    """Describe a field that concerns the client alone: any value of its type is accepted and changes nothing."""
-    return Field(name, "neutral", allowed, read, note=note)
+def ignored(name: str, allowed: str, read: Read, *, note: str, schema: str = "") -> Field:
+    """Describe a field that changes nothing: any value that `read` accepts."""
+    return Field(name, "neutral", allowed, read, note=note, schema=schema)
 
 
 def refused(name: str, instead: str) -> Field:

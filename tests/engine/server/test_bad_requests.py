@@ -65,6 +65,42 @@ SEEDS: list[tuple[str, dict[str, Any]]] = [
             "logprobs": 1,
         },
     ),
+    (
+        "/v1/responses",
+        {
+            "instructions": "s",
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+                {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+                {"type": "function_call", "call_id": "c", "name": "get_time", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c", "output": "now"},
+            ],
+            "tools": [{"type": "function", "name": "get_time", "parameters": {"type": "object"}, "strict": True}],
+            "tool_choice": {
+                "type": "allowed_tools",
+                "mode": "auto",
+                "tools": [{"type": "function", "name": "get_time"}],
+            },
+            "max_output_tokens": 2,
+            "include": ["message.output_text.logprobs"],
+            "top_logprobs": 1,
+            "reasoning": {"effort": None},
+        },
+    ),
+    (
+        "/v1/responses",
+        {
+            "input": "hi",
+            "text": {
+                "format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}},
+                "verbosity": "medium",
+            },
+            "stream": True,
+            "stream_options": {"include_obfuscation": False},
+            "max_output_tokens": 2,
+            "metadata": {"a": "b"},
+        },
+    ),
     ("/tokenize", {"messages": [{"role": "user", "content": "hi"}], "return_token_strs": True}),
     ("/detokenize", {"tokens": [1, 2, 3]}),
 ]
@@ -144,7 +180,9 @@ def test_ten_thousand_malformed_bodies_are_refused(client: Client, engine: Scrip
     assert sum(statuses.values()) == 10_000
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"])
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/tokenize", "/detokenize"]
+)
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [

@@ -53,7 +53,7 @@ def leave(connection: socket.socket, *, how: str) -> None:
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("when", ["at once", "while it runs"])
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses"])
 def test_a_client_that_leaves_ends_its_request(
     served: str, engine: ScriptedEngine, path: str, when: str, stream: bool, how: str
 ) -> None:
@@ -62,6 +62,8 @@ def test_a_client_that_leaves_ends_its_request(
     if path == "/v1/completions":
         del body["messages"]
         body["prompt"] = "hi"
+    elif path == "/v1/responses":
+        body |= NO_THOUGHT | {"input": body.pop("messages"), "max_output_tokens": body.pop("max_tokens")}
     else:
         body |= NO_THOUGHT
     connection = ask(served, path, body)

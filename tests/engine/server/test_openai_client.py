@@ -10,7 +10,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 from tests.engine.server.scripted_engine import ScriptedEngine
-from tests.engine.server.test_chat_turn import CALL, TOOLS
+from tests.engine.server.test_chat_turn import CALL, THOUGHT, TOOLS
 
 
 class City(BaseModel):
@@ -83,6 +83,102 @@ def test_parsed_answers(openai_client: openai.OpenAI, engine: ScriptedEngine) ->
         model="tiny", messages=[{"role": "user", "content": "hi"}], response_format=City
     )
     assert answer.choices[0].message.parsed == City(name="Paris", size="large")
+
+
+FUNCTIONS: list[Any] = [tool["function"] for tool in TOOLS]
+FLAT_TOOLS: list[Any] = [{"type": "function", **function} for function in FUNCTIONS]
+
+
+def test_responses(openai_client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    engine.say(f"{THOUGHT}Hello 😀")
+    response = openai_client.responses.create(model="tiny", input="hi", instructions="be brief", store=False)
+    assert (response.output_text, response.status) == ("Hello 😀", "completed")
+    (thought, _) = response.output
+    assert thought.type == "reasoning"
+    assert thought.content is not None
+    assert thought.content[0].text == "Let me\nsee."
+    assert response.usage is not None
+    assert response.usage.output_tokens_details.reasoning_tokens > 0
+
+
+def test_tools_run_a_loop_of_responses(openai_client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    engine.say(f"{THOUGHT}Let me see.\n{CALL}")
+    items: list[Any] = [{"role": "user", "content": "hi"}]
+    response = openai_client.responses.create(model="tiny", input=items, tools=FLAT_TOOLS)
+    items += response.output
+    (call,) = [item for item in response.output if item.type == "function_call"]
+    assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
+    items.append({"type": "function_call_output", "call_id": call.call_id, "output": "rain"})
+    engine.say("It rains.")
+    response = openai_client.responses.create(model="tiny", input=items, tools=FLAT_TOOLS)
+    assert response.output_text == "It rains."
+    items += [*response.output, {"role": "user", "content": "thanks"}]
+    engine.say("Bye.")
+    assert openai_client.responses.create(model="tiny", input=items, tools=FLAT_TOOLS).output_text == "Bye."
+
+
+def test_parsed_responses(openai_client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    engine.say('{"name": "Paris", "size": "large"}')
+    response = openai_client.responses.parse(model="tiny", input="hi", text_format=City)
+    assert response.output_parsed == City(name="Paris", size="large")
+    items: list[Any] = [*response.output, {"role": "user", "content": "again"}]
+    assert openai_client.responses.parse(model="tiny", input=items, text_format=City).output_parsed is not None
+
+
+class get_weather(BaseModel):  # noqa: N801  the client calls the tool after it
+    """A tool that the client writes itself."""
+
+    city: str
+
+
+def test_parsed_calls_of_responses(openai_client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    engine.say(CALL)
+    tool = openai.pydantic_function_tool(get_weather)["function"]
+    tools: list[Any] = [{"type": "function", **tool}]
+    response = openai_client.responses.parse(model="tiny", input="hi", tools=tools)
+    (call,) = response.output
+    assert call.type == "function_call"
+    assert call.parsed_arguments == {"city": "Paris"}
+
+
+def test_the_clients_own_stream_of_responses(openai_client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    engine.say(f"{THOUGHT}Let me see.\n{CALL}")
+    with openai_client.responses.stream(model="tiny", input="hi", tools=FLAT_TOOLS) as stream:
+        events = list(stream)
+        response = stream.get_final_response()
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert (text, response.output_text) == ("Let me see.", "Let me see.")
+    *_, last = [event for event in events if event.type == "response.function_call_arguments.delta"]
+    assert json.loads(last.snapshot) == {"city": "Paris"}
+    assert [item.type for item in response.output] == ["reasoning", "message", "function_call"]
+
+
+def test_the_clients_own_stream_of_parsed_responses(openai_client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    engine.say('{"name": "Paris", "size": "large"}')
+    with openai_client.responses.stream(model="tiny", input="hi", text_format=City) as stream:
+        stream.until_done()
+        assert stream.get_final_response().output_parsed == City(name="Paris", size="large")
+
+
+def test_plain_streams_of_responses(openai_client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    engine.say("Hello 😀")
+    events = list(openai_client.responses.create(model="tiny", input="hi", stream=True, max_output_tokens=1))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    *_, last = events
+    assert last.type == "response.incomplete"
+    assert last.response.incomplete_details is not None
+    assert last.response.incomplete_details.reason == "max_output_tokens"
+
+
+def test_what_responses_refuse_has_its_class(openai_client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        openai_client.responses.create(model="tiny", input="hi", previous_response_id="resp_1")
+    assert refused.value.param == "previous_response_id"
+    with pytest.raises(openai.BadRequestError) as refused:
+        openai_client.responses.create(model="tiny", input="hi", tools=[{"type": "web_search"}])
+    assert refused.value.param == "tools[0].type"
+    with pytest.raises(openai.NotFoundError):
+        openai_client.responses.retrieve("resp_1")
 
 
 def test_fields_beyond_the_protocol(openai_client: openai.OpenAI, engine: ScriptedEngine) -> None:

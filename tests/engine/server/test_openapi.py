@@ -96,5 +96,6 @@ def _shortened(body: Any) -> Any:
     """Return a body that asks for few tokens, if it is one that asks for many."""
     if not isinstance(body, dict):
         return body
-    limits = {name: min(body[name], 4) for name in ("max_tokens", "n") if isinstance(body.get(name), int)}
-    return {"max_tokens": 4, **body, **limits} if "messages" in body or "prompt" in body else body
+    budget = "max_output_tokens" if "input" in body else "max_tokens"
+    limits = {name: min(body[name], 4) for name in (budget, "n") if isinstance(body.get(name), int)}
+    return {budget: 4, **body, **limits} if {"messages", "prompt", "input"} & set(body) else body

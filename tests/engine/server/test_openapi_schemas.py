@@ -10,10 +10,19 @@ from sureact.server.api_error import ApiError
 from sureact.server.chat_messages import read_messages
 from sureact.server.openapi_schemas import NAMED_SCHEMAS
 from sureact.server.request_fields import Read
-from sureact.server.tool_plan import read_tool_choice, read_tools
+from sureact.server.response_fields import RESPONSE_FIELDS
+from sureact.server.response_input import read_input
+from sureact.server.tool_plan import read_flat_tool_choice, read_flat_tools, read_tool_choice, read_tools
 
 _FUNCTION = {"name": "look_up", "description": "Looks up.", "parameters": {"type": "object"}, "strict": True}
 _CALL = {"id": "c", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+_RESPONSE = {field.name: field.read for field in RESPONSE_FIELDS}
+_OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "42"}
+_FLAT_CALL = {"type": "function_call", "id": "fc", "call_id": "c", "name": "look_up", "arguments": "{}"}
+_TEXT_PART = {"type": "output_text", "text": "hi", "annotations": [], "logprobs": []}
+_ANSWER = {"type": "message", "id": "msg", "role": "assistant", "status": "completed", "content": [_TEXT_PART]}
+_THOUGHT = {"type": "reasoning", "id": "rs", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
+_FORM = {"type": "json_schema", "name": "n", "schema": {}, "strict": True}
 _ONE = [{"type": "function", "function": {"name": "look_up"}}]
 _CASES: list[tuple[str, Read, Any, bool]] = [
     ("messages", read_messages, [{"role": "user", "content": "hi", "name": "me"}], True),
@@ -47,6 +56,29 @@ _CASES: list[tuple[str, Read, Any, bool]] = [
     ("structured_outputs", read_structured_outputs, {"json": '{"type": "object"}'}, True),
     ("structured_outputs", read_structured_outputs, {"choice": ["yes"], "regex": "yes"}, False),
     ("structured_outputs", read_structured_outputs, {"ebnf": "yes"}, False),
+    ("input", read_input, "hi", True),
+    ("input", read_input, [{"role": "user", "content": "hi"}], True),
+    ("input", read_input, [_THOUGHT, _ANSWER, _FLAT_CALL, _OUTPUT], True),
+    ("input", read_input, "", False),
+    ("input", read_input, [], False),
+    ("input", read_input, [{"role": "judge", "content": "hi"}], False),
+    ("input", read_input, [{"type": "item_reference", "id": "msg"}], False),
+    ("input", read_input, [{**_THOUGHT, "summary": [{"type": "summary_text", "text": "hm"}]}], False),
+    ("include", _RESPONSE["include"], ["message.output_text.logprobs"], True),
+    ("include", _RESPONSE["include"], ["reasoning.encrypted_content"], False),
+    ("flat_tools", read_flat_tools, [{"type": "function", **_FUNCTION}], True),
+    ("flat_tools", read_flat_tools, [{"type": "function", "function": _FUNCTION}], False),
+    ("flat_tools", read_flat_tools, [{"type": "web_search"}], False),
+    ("flat_tool_choice", read_flat_tool_choice, {"type": "function", "name": "look_up"}, True),
+    ("flat_tool_choice", read_flat_tool_choice, {"type": "allowed_tools", "mode": "auto", "tools": []}, False),
+    ("flat_tool_choice", read_flat_tool_choice, {"type": "function", "function": {"name": "look_up"}}, False),
+    ("response_text", _RESPONSE["text"], {"format": _FORM, "verbosity": "medium"}, True),
+    ("response_text", _RESPONSE["text"], {"format": {"type": "json_schema", "json_schema": {"schema": {}}}}, False),
+    ("response_text", _RESPONSE["text"], {"verbosity": "low"}, False),
+    ("reasoning", _RESPONSE["reasoning"], {"context": "auto"}, True),
+    ("reasoning", _RESPONSE["reasoning"], {"effort": "low"}, False),
+    ("response_stream_options", _RESPONSE["stream_options"], {"include_usage": True}, True),
+    ("response_stream_options", _RESPONSE["stream_options"], {"include_obfuscation": True}, False),
 ]
 
 

@@ -19,10 +19,11 @@ CITIES = st.text('a{}[]"\\\n é😀</tool_call>', max_size=12)
 
 @st.composite
 def calls(draw: st.DrawFn) -> list[tuple[str, str]]:
-    """Names and arguments of one or two calls."""
+    """Names and arguments of one or two calls, which are not the same."""
     kinds = draw(st.lists(st.booleans(), min_size=1, max_size=2))
     cities = [json.dumps({"city": draw(CITIES)}, ensure_ascii=False) for _ in kinds]
-    return [("get_weather", city) if kind else ("get_time", "{}") for kind, city in zip(kinds, cities, strict=True)]
+    made = [("get_weather", city) if kind else ("get_time", "{}") for kind, city in zip(kinds, cities, strict=True)]
+    return list(dict.fromkeys(made))
 
 
 def message_of(events: list[Any]) -> dict[str, Any]:
