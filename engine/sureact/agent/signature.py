@@ -14,7 +14,7 @@ from typing import Any, Literal
 from sureact.agent.json_object import JsonObject, ObjectField
 from sureact.errors import SignatureError
 
-RESERVED_INPUTS = frozenset({"trajectory", "max_iters"})
+RESERVED_INPUTS = frozenset({"self", "trajectory", "max_iters"})
 RESERVED_OUTPUTS = frozenset({"trajectory", "reasoning", "termination_reason", "usage"})
 _TYPE_NAMES: dict[str, Any] = {
     **{name: getattr(builtins, name) for name in ("str", "int", "float", "bool", "list", "dict", "tuple")},

@@ -80,8 +80,8 @@ class Exchange:
 
 
 def json_bytes(value: Any) -> bytes:
-    """Return a value as it is sent."""
-    return json.dumps(value, ensure_ascii=False).encode()
+    """Return a value as it is sent. Half of a surrogate pair, which has no UTF-8, is an escape."""
+    return json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 Answer = Callable[["Serving", Exchange], Awaitable[None]]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from sureact.server.api_error import api_error_of
+from sureact.server.endpoint import json_bytes
 
 if TYPE_CHECKING:
     from sureact.server.api_error import ApiError
@@ -58,7 +58,7 @@ class EventStream:
     async def send(self, event: Any, *, name: str | None = None) -> None:
         """Send an object as an event, with the event's name if it has one."""
         head = f"event: {name}\n" if name is not None else ""
-        await self._write(f"{head}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
+        await self._write(b"%sdata: %s\n\n" % (head.encode(), json_bytes(event)))
 
     async def run(self, work: Awaitable[None]) -> None:
         """Do what sends the events, and end the stream.
