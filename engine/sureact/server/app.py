@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 _POSTS = (
     ("/v1/chat/completions", answer_chat),
     ("/v1/completions", answer_completion),
+    ("/v1/responses", answer_response),
     ("/v1/agents/run", answer_agent_run),
     ("/tokenize", answer_tokenize),
-    ("/v1/responses", answer_response),
     ("/detokenize", answer_detokenize),
 )
 _GETS = (

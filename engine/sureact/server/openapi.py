@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 BODY_FIELDS: Mapping[str, Sequence[Field]] = {
     "/v1/chat/completions": CHAT_FIELDS,
     "/v1/completions": COMPLETION_FIELDS,
-    "/v1/agents/run": AGENT_FIELDS,
     "/v1/responses": RESPONSE_FIELDS,
+    "/v1/agents/run": AGENT_FIELDS,
     "/tokenize": TOKENIZE_FIELDS,
     "/detokenize": DETOKENIZE_FIELDS,
 }
