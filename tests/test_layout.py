@@ -34,6 +34,7 @@ OF_THE_WHOLE = {
     "tests/engine/server/test_dspy_client.py",
     "tests/engine/server/test_langchain_client.py",
     "tests/engine/server/test_openai_client.py",
+    "tests/engine/server/test_page_in_browser.py",
     "tests/engine/server/test_reported_faults.py",
     "tests/engine/server/test_server_soak.py",
     "tests/engine/server/test_streaming.py",

@@ -25,9 +25,11 @@ from sureact.server.health import answer_health, answer_ready
 from sureact.server.metrics import answer_metrics
 from sureact.server.models import answer_model, answer_models
 from sureact.server.openapi import answer_openapi
+from sureact.server.page import answer_page, answer_page_part
 from sureact.server.responses import answer_response
 from sureact.server.serving import Serving
 from sureact.server.tokenize import answer_detokenize, answer_tokenize
+from sureact.server.validate import answer_validate
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -43,6 +45,7 @@ _POSTS = (
     ("/v1/agents/run", answer_agent_run),
     ("/tokenize", answer_tokenize),
     ("/detokenize", answer_detokenize),
+    ("/validate", answer_validate),
 )
 _GETS = (
     ("/v1/models", answer_models),
@@ -53,8 +56,9 @@ _GETS = (
     ("/metrics", answer_metrics),
     ("/openapi.json", answer_openapi),
 )
+_PAGE = (("/", answer_page), ("/page/{name}", answer_page_part))
 ROUTES = tuple(path for path, _ in (*_POSTS, *_GETS))
-"""Every path that is served."""
+"""Every path that is served to programs."""
 
 
 def create_app(engine: AsyncEngine, config: ServerConfig, tools: Iterable[ToolLike] | None = None) -> Starlette:
@@ -84,6 +88,10 @@ def create_app(engine: AsyncEngine, config: ServerConfig, tools: Iterable[ToolLi
 
     routes = [Route(path, Endpoint(serving, answer), methods=["POST"]) for path, answer in _POSTS]
     routes += [Route(path, Endpoint(serving, answer, has_body=False), methods=["GET"]) for path, answer in _GETS]
+    routes += [
+        Route(path, Endpoint(serving, answer, has_body=False), methods=["GET"], include_in_schema=False)
+        for path, answer in _PAGE
+    ]
     app = Starlette(
         routes=routes,
         lifespan=lifespan,

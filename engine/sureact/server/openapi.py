@@ -19,6 +19,7 @@ from sureact.server.openapi_schemas import NAMED_SCHEMAS, TOKEN_IDS
 from sureact.server.request_fields import MISSING, Field
 from sureact.server.response_fields import RESPONSE_FIELDS
 from sureact.server.tokenize import DETOKENIZE_FIELDS, TOKENIZE_FIELDS
+from sureact.server.validate import VALIDATE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +36,7 @@ BODY_FIELDS: Mapping[str, Sequence[Field]] = {
     "/v1/agents/run": AGENT_FIELDS,
     "/tokenize": TOKENIZE_FIELDS,
     "/detokenize": DETOKENIZE_FIELDS,
+    "/validate": VALIDATE_FIELDS,
 }
 """The fields of a route's body. Of a body that is not here the document only says that it is an object."""
 
@@ -57,7 +59,7 @@ def openapi_document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
 
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        if isinstance(route, Route) and route.path != "/openapi.json":
+        if isinstance(route, Route) and route.include_in_schema and route.path != "/openapi.json":
             for method in sorted((route.methods or set[str]()) - {"HEAD", "OPTIONS"}):
                 path = re.sub(r":\w+}", "}", route.path)
                 paths.setdefault(path, {})[method.lower()] = _operation(path, method)
