@@ -6,8 +6,10 @@ import asyncio
 import socket
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
+from sureact.agent.tool import ToolLike
 from sureact.async_engine import AsyncEngine
 from sureact.engine import Engine
 from sureact.server.app import create_app
@@ -19,8 +21,8 @@ from sureact.server.serving import Serving
 class RunningServer:
     """A server that is ready when this is made."""
 
-    def __init__(self, engine: Engine, **options: Any) -> None:
-        app = create_app(AsyncEngine.of(engine), ServerConfig(port=0, served_model_name="tiny", **options))
+    def __init__(self, engine: Engine, tools: Iterable[ToolLike] = (), **options: Any) -> None:
+        app = create_app(AsyncEngine.of(engine), ServerConfig(port=0, served_model_name="tiny", **options), tools)
         self.serving: Serving = app.state.serving
         self.server = HttpServer(app)
         self._thread = threading.Thread(target=lambda: asyncio.run(self.server.serve()), daemon=True)

@@ -298,7 +298,7 @@ def test_a_server_without_tools_says_how_it_gets_them(client: Client) -> None:
 def test_tools_that_cannot_be_served_are_refused_at_the_start(engine: ScriptedEngine) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": r"(a)\1"}}}
     with pytest.raises(UnsupportedSchemaError):
-        served_tools([Tool(lambda **args: "", name="odd", args=schema)], 1.0)
+        served_tools([Tool(fail, args=schema)], 1.0)
     with pytest.raises(ToolDefinitionError):
         served_tools([add, add], 1.0)
 
