@@ -49,7 +49,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--peer",
         metavar="P",
-        help="count unconstrained, llama.cpp or outlines, and compare it with sureact case by case",
+        help="count another way on the same weights, and compare it with sureact case by case: unconstrained, "
+        "llama.cpp or outlines in our prompt and loop; of tasks also dspy (its ReAct), qwen-agent and qwen-agent-react "
+        "(two loops of Qwen-Agent), each with its own prompts",
     )
     parser.add_argument("--gguf", type=Path, metavar="FILE", help="the model's GGUF file, for --peer llama.cpp")
     parser.add_argument(
@@ -84,10 +86,16 @@ def eval_command(arguments: argparse.Namespace) -> None:
 
 
 def _check_peer(arguments: argparse.Namespace) -> None:
-    from sureact.evaluation.scoring.contender import PEERS
+    from sureact.evaluation.scoring.contender import LOOP_PEERS, PEERS
 
     if arguments.peer and arguments.peer not in PEERS:
         raise ConfigError(f"--peer is {arguments.peer!r}; there are {', '.join(PEERS)}.")
+    if arguments.suite == "bfcl" and arguments.peer in LOOP_PEERS:
+        in_ours = ", ".join(name for name in PEERS if name not in LOOP_PEERS)
+        raise ConfigError(
+            f"--peer {arguments.peer} answers questions in a loop of its own, and `eval bfcl` judges calls. Take it to "
+            f"`eval tasks`, or take one of {in_ours}."
+        )
     if arguments.gguf and arguments.peer != "llama.cpp":
         raise ConfigError("--gguf goes with --peer llama.cpp.")
     if arguments.gguf and not arguments.gguf.is_file():
@@ -145,12 +153,18 @@ def _all_cases(suite: str) -> Mapping[str, Sequence[Case]]:
 
 
 def _outcomes(cases: Sequence[Case], contender: Contender, file: OutcomeFile) -> list[Outcome]:
-    from sureact.evaluation.scoring.suite import run_cases
+    from sureact.evaluation.scoring.suite import case_keys, run_cases
 
     name = contender.peer or "sureact"
+    keys = case_keys(cases, contender)
+    if num_outdated := sum(map(file.is_outdated, keys)):
+        note(
+            f"{file.path} holds {num_outdated:,} outcomes of {name} that another version of the evaluation left; these "
+            "cases are run again."
+        )
     try:
         with _progress(name, len(cases)) as on_case:
-            outcomes = run_cases(cases, contender, file, on_case)
+            outcomes = run_cases(cases, contender, file, on_case, keys)
     except KeyboardInterrupt:
         note(f"Finished cases are kept in {file.path}; the same command goes on from there.")
         raise

@@ -107,13 +107,41 @@ def test_loops_and_other_peers_run_too(on_roomy: Command, words: Sequence[str]) 
     assert on_roomy("eval", "bfcl", "--limit", "2", *words) == 0
 
 
+def test_a_peer_with_a_loop_of_its_own_is_compared(on_roomy: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert on_roomy("eval", "tasks", "--limit", "1", "--peer", "dspy", "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["peer"], result["n"], result["correct"], result["valid"]) == ("dspy", 1, 0, 0)
+    assert result["sureact"]["valid"] == 1
+    assert result["tokens"] > 0
+
+
+def test_outcomes_of_another_version_are_run_again_and_that_is_said(
+    on_roomy: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("eval", "tasks", "--limit", "2", "--category", "arithmetic")
+    assert on_roomy(*words) == 0
+    assert "another version" not in capsys.readouterr().err
+    monkeypatch.setattr(task_case, "EVALUATION_VERSION", 99)
+    assert on_roomy(*words) == 0
+    said = capsys.readouterr().err
+    assert "holds 2 outcomes of sureact that another version of the evaluation left; these cases are run again" in said
+    assert "2 in all)" in said
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("tasks", "--category", "cooking"), "`eval tasks` has sqlite, files, calendar, arithmetic, search"),
         (("tasks", "--format", "chat"), "`eval tasks` takes fields, qwen_tool_call"),
         (("tasks", "--format", "verse"), "--format is 'verse'"),
-        (("tasks", "--peer", "gpt"), "there are unconstrained, llama.cpp, outlines"),
+        (
+            ("tasks", "--peer", "gpt"),
+            "there are unconstrained, llama.cpp, outlines, dspy, qwen-agent, qwen-agent-react",
+        ),
+        (
+            ("bfcl", "--peer", "dspy"),
+            "`eval bfcl` judges calls. Take it to `eval tasks`, or take one of unconstrained,",
+        ),
         (("tasks", "--peer", "llama.cpp"), "with --gguf FILE"),
         (("tasks", "--peer", "llama.cpp", "--gguf", "none.gguf"), "none.gguf does not exist"),
         (("tasks", "--gguf", "none.gguf"), "--gguf goes with --peer llama.cpp"),

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from sureact.evaluation.bfcl.package import Check
     from sureact.evaluation.scoring.contender import Contender
 
+EVALUATION_VERSION = 1
+"""To be raised with every change that may give the same prompt another outcome: of the turn or the loop, of grammar,
+guards or limits, of how calls are read and judged. Outcomes of lower ones are then run again."""
 MAX_ITERS = 9
 """The parallel cases want up to eight calls; then comes `finish`."""
 _SIGNATURE = "question: str -> answer: str"
@@ -52,6 +55,11 @@ class BfclCase(Case):
     def category(self) -> str:
         """The package's, but `simple` for `simple_python`."""
         return self.question.category
+
+    @property
+    def version(self) -> int:
+        """`EVALUATION_VERSION`."""
+        return EVALUATION_VERSION
 
     def prompt(self, contender: Contender) -> str:
         """Return the chat's prompt, or the opening of the loop."""

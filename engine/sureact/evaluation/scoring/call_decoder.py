@@ -166,15 +166,16 @@ def calls_schema(tools: Mapping[str, Tool]) -> dict[str, Any]:
 
 def opening_stops(session: LanguageModelSession) -> list[str | tuple[int, ...]]:
     """Return what a call begins with: its tag, as text and as ids, or the bare JSON of small models."""
-    return call_opening.opening_stops(_ids_of(OPEN_TAG, session))
+    return call_opening.opening_stops(ids_of(OPEN_TAG, session))
 
 
 def closing_stops(session: LanguageModelSession) -> list[str | tuple[int, ...]]:
     """Return what a call ends with."""
-    return [CLOSE_TAG, _ids_of(CLOSE_TAG, session)]
+    return [CLOSE_TAG, ids_of(CLOSE_TAG, session)]
 
 
-def _ids_of(tag: str, session: LanguageModelSession) -> tuple[int, ...]:
+def ids_of(tag: str, session: LanguageModelSession) -> tuple[int, ...]:
+    """Return the ids of a tag. The session stays as it is."""
     num_tokens = len(session.token_ids)
     session.append(template_text(tag))
     ids = tuple(session.token_ids[num_tokens:])

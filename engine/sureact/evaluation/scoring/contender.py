@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from sureact.errors import ConfigError
 
@@ -13,18 +14,35 @@ if TYPE_CHECKING:
     from sureact.agent.language_model import LanguageModel
     from sureact.engine import Engine
     from sureact.evaluation.scoring.call_decoder import CallDecoder
+    from sureact.evaluation.scoring.foreign_loop import ForeignLoop
 
-PeerName = Literal["unconstrained", "llama.cpp", "outlines"]
+LoopPeerName = Literal["dspy", "qwen-agent", "qwen-agent-react"]
+LOOP_PEERS: tuple[LoopPeerName, ...] = get_args(LoopPeerName)
+"""Peers with prompts and a loop of their own; the others decode in ours."""
+PeerName = Literal["unconstrained", "llama.cpp", "outlines", LoopPeerName]
 PEERS: tuple[PeerName, ...] = get_args(PeerName)
 
 CHAT = "chat"
 """The format of a single turn: the model's own chat template, calls between Qwen's tags."""
 _GRAMMAR_FORMATS = (CHAT, "qwen_tool_call")
-_PACKAGES: dict[PeerName, tuple[str, str]] = {
-    "llama.cpp": ("llama_cpp", "pip install 'sureact[bench]'"),
-    "outlines": ("outlines_core", "pip install outlines"),
+
+
+class _Package(NamedTuple):
+    """What a peer is."""
+
+    imported: str
+    distribution: str
+    command: str
+    """How to install it."""
+
+
+_PACKAGES: dict[PeerName, _Package] = {
+    "llama.cpp": _Package("llama_cpp", "llama_cpp_python", "pip install 'sureact[bench]'"),
+    "outlines": _Package("outlines_core", "outlines_core", "pip install outlines"),
+    "dspy": _Package("dspy", "dspy", "pip install 'sureact[dspy]'"),
+    "qwen-agent": _Package("qwen_agent", "qwen-agent", "pip install qwen-agent"),
+    "qwen-agent-react": _Package("qwen_agent", "qwen-agent", "pip install qwen-agent"),
 }
-"""What a peer imports, and the command that installs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +55,19 @@ class Contender:
     quantization: str
     peer: PeerName | None = None
     """None for ours."""
+    loop: ForeignLoop | None = None
+    """A loop with prompts of its own, in which nothing is decoded by `decoder`; None for ours."""
+
+    @property
+    def package(self) -> str:
+        """Package of the peer with its version; empty where there is none."""
+        package = None if self.peer is None else _PACKAGES.get(self.peer)
+        if package is None:
+            return ""
+        try:
+            return f"{package.distribution} {version(package.distribution)}"
+        except PackageNotFoundError:
+            return package.distribution
 
 
 def require_peer(peer: PeerName, prompt_format: str) -> None:
@@ -45,10 +76,12 @@ def require_peer(peer: PeerName, prompt_format: str) -> None:
     Raises:
         ConfigError: its package is not installed, or it does not write this format.
     """
-    package, command = _PACKAGES.get(peer, ("", ""))
-    if package and find_spec(package) is None:
-        raise ConfigError(f"The peer {peer} needs the package {package}, which is not installed: {command}.")
-    if peer != "unconstrained" and prompt_format not in _GRAMMAR_FORMATS:
+    package = _PACKAGES.get(peer)
+    if package is not None and find_spec(package.imported) is None:
+        raise ConfigError(
+            f"The peer {peer} needs the package {package.imported}, which is not installed: {package.command}."
+        )
+    if peer in ("llama.cpp", "outlines") and prompt_format not in _GRAMMAR_FORMATS:
         formats = " or ".join(f"--format {name}" for name in _GRAMMAR_FORMATS)
         raise ConfigError(
             f"The peer {peer} constrains calls as JSON; with {prompt_format!r} it cannot. Take {formats}."
@@ -68,8 +101,8 @@ def peer_contender(engine: Engine, prompt_format: str, peer: PeerName, gguf: Pat
     """Return a peer on the weights of an engine.
 
     Args:
-        engine: runs `unconstrained` and `outlines`, and renders the prompts of all.
-        prompt_format: as `require_peer` allows.
+        engine: runs all but llama.cpp, for which it renders the prompts.
+        prompt_format: as `require_peer` allows; a peer with prompts of its own has its own.
         peer: which.
         gguf: the file of the model for llama.cpp.
 
@@ -79,6 +112,15 @@ def peer_contender(engine: Engine, prompt_format: str, peer: PeerName, gguf: Pat
     from sureact.evaluation.scoring.call_decoder import FreeDecoder, GrammarDecoder
 
     quantization = engine.config.quantization
+    if peer in LOOP_PEERS:
+        return Contender(
+            lm=engine,
+            decoder=FreeDecoder(),
+            prompt_format=peer,
+            quantization=quantization,
+            peer=peer,
+            loop=_foreign_loop(engine, peer),
+        )
     if peer == "unconstrained":
         return Contender(
             lm=engine, decoder=FreeDecoder(), prompt_format=prompt_format, quantization=quantization, peer=peer
@@ -99,3 +141,13 @@ def peer_contender(engine: Engine, prompt_format: str, peer: PeerName, gguf: Pat
         quantization=gguf.name,
         peer=peer,
     )
+
+
+def _foreign_loop(engine: Engine, peer: LoopPeerName) -> ForeignLoop:
+    if peer == "dspy":
+        from sureact.evaluation.scoring.dspy_loop import DspyLoop
+
+        return DspyLoop(engine)
+    from sureact.evaluation.scoring.qwen_agent_loop import QwenAgentLoop
+
+    return QwenAgentLoop(engine, "fncall" if peer == "qwen-agent" else "react")

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from sureact import __version__
+
 if TYPE_CHECKING:
     from sureact.evaluation.scoring.contender import Contender
 
@@ -21,12 +23,22 @@ class CaseKey(NamedTuple):
     case: str
     prompt: str
     """Changes with the prompt, so that no outcome outlives what it was an outcome of."""
+    version: str = ""
+    """Changes with what runs the case and judges it; empty where an early file does not tell."""
 
     @classmethod
-    def of(cls, contender: Contender, case: str, prompt: str) -> CaseKey:
-        """Return the key of a contender's run of a case."""
+    def of(cls, contender: Contender, case: str, prompt: str, evaluation: int) -> CaseKey:
+        """Return the key of a contender's run of a case.
+
+        Args:
+            contender: who runs it.
+            case: its name.
+            prompt: a digest of what is asked.
+            evaluation: the version of the suite, see `Case.version`.
+        """
         name = contender.peer or "sureact"
-        return cls(contender.lm.name, contender.quantization, contender.prompt_format, name, case, prompt)
+        version = ", ".join(filter(None, [f"sureact {__version__}", f"evaluation {evaluation}", contender.package]))
+        return cls(contender.lm.name, contender.quantization, contender.prompt_format, name, case, prompt, version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

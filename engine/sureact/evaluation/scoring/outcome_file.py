@@ -25,6 +25,7 @@ class OutcomeFile:
         """
         self.path = path
         self._outcomes: dict[CaseKey, Outcome] = {}
+        self._of_any_version: set[CaseKey] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
@@ -47,6 +48,10 @@ class OutcomeFile:
         """Return the outcome of a case, if it is known."""
         return self._outcomes.get(key)
 
+    def is_outdated(self, key: CaseKey) -> bool:
+        """Whether only other versions of the evaluation left an outcome of a case here."""
+        return key not in self._outcomes and key._replace(version="") in self._of_any_version
+
     def add(self, key: CaseKey, outcome: Outcome) -> None:
         """Keep an outcome, on disk before this returns.
 
@@ -59,7 +64,7 @@ class OutcomeFile:
             self._file.flush()
         except OSError as error:
             raise ConfigError(f"The results file {self.path} cannot be written: {error}.") from error
-        self._outcomes[key] = outcome
+        self._keep(key, outcome)
 
     def close(self) -> None:
         """Close the file."""
@@ -68,11 +73,15 @@ class OutcomeFile:
     def _unusable(self, error: OSError) -> ConfigError:
         return ConfigError(f"The results file {self.path} cannot be used: {error}.")
 
+    def _keep(self, key: CaseKey, outcome: Outcome) -> None:
+        self._outcomes[key] = outcome
+        self._of_any_version.add(key._replace(version=""))
+
     def _read(self, line: str, number: int) -> None:
         try:
             record: dict[str, Any] = json.loads(line)
-            key = CaseKey(*(record[name] for name in CaseKey._fields))
-            self._outcomes[key] = Outcome(**{name: record[name] for name in _OUTCOME_NAMES})
+            key = CaseKey(**{name: record[name] for name in CaseKey._fields if name in record})
+            self._keep(key, Outcome(**{name: record[name] for name in _OUTCOME_NAMES}))
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
                 f"Line {number} of the results file {self.path} is no outcome of an evaluation. Give another file with "

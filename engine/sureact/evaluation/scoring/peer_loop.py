@@ -32,6 +32,8 @@ class PeerRun:
     outputs: dict[str, Any] | None = None
     """None where no object could be read."""
     num_tokens: int = 0
+    fault: str = ""
+    """Why the run itself did not end as it should; empty where it did."""
 
 
 class PeerLoop:

@@ -33,6 +33,11 @@ class Case(ABC):
     def category(self) -> str:
         """Category of the suite."""
 
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """Version of the suite: outcomes of another one are not those that a run would give today."""
+
     @abstractmethod
     def prompt(self, contender: Contender) -> str:
         """Return what a contender is asked, whole: its outcome is kept for this text only."""
@@ -56,16 +61,31 @@ class CaseDone:
     """Whether it is of an earlier run."""
 
 
+def case_keys(cases: Sequence[Case], contender: Contender) -> list[CaseKey]:
+    """Return what a contender's outcomes of the cases are kept by."""
+    return [CaseKey.of(contender, case.id, _digest(case, contender), case.version) for case in cases]
+
+
 def run_cases(
-    cases: Sequence[Case], contender: Contender, file: OutcomeFile, on_case: Callable[[CaseDone], None]
+    cases: Sequence[Case],
+    contender: Contender,
+    file: OutcomeFile,
+    on_case: Callable[[CaseDone], None],
+    keys: Sequence[CaseKey] | None = None,
 ) -> list[Outcome]:
     """Return the outcomes of a contender in the order of the cases; those in the file are not run again.
 
     An interrupt ends the run; what is finished stays in the file.
+
+    Args:
+        cases: what to run.
+        contender: who runs it.
+        file: of the outcomes.
+        on_case: told of each case that is done.
+        keys: those of `case_keys`, for who has them.
     """
     outcomes: list[Outcome] = []
-    for case in cases:
-        key = CaseKey.of(contender, case.id, _digest(case, contender))
+    for case, key in zip(cases, keys or case_keys(cases, contender), strict=True):
         kept = file.get(key)
         outcome = kept or _run(case, contender)
         if kept is None:

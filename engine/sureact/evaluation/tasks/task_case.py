@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.agent.react import ReAct
 from sureact.evaluation.scoring.call_reading import judged
+from sureact.evaluation.scoring.foreign_loop import LoopTask
 from sureact.evaluation.scoring.outcome import Outcome
 from sureact.evaluation.scoring.peer_loop import PeerLoop
 from sureact.evaluation.scoring.suite import Case
@@ -16,7 +17,11 @@ from sureact.evaluation.tasks.tools import tools_named
 
 if TYPE_CHECKING:
     from sureact.evaluation.scoring.contender import Contender
+    from sureact.evaluation.scoring.peer_loop import PeerRun
 
+EVALUATION_VERSION = 1
+"""To be raised with every change that may give the same prompt another outcome: of the loops, of grammar, guards or
+limits, of the tools and their data, of how answers are judged. Outcomes of lower ones are then run again."""
 MAX_ITERS = 10
 """Three times the calls of the longest reference, and finish."""
 
@@ -37,14 +42,25 @@ class TaskCase(Case):
         """The task's."""
         return self.task.category
 
+    @property
+    def version(self) -> int:
+        """`EVALUATION_VERSION`."""
+        return EVALUATION_VERSION
+
     def prompt(self, contender: Contender) -> str:
-        """Return the opening of the run."""
+        """Return the opening of the run, or what a peer with prompts of its own makes them of."""
+        if contender.loop is not None:
+            return contender.loop.prompt(self._loop_task())
         return self._agent(contender).prompt_format.opening(self._inputs).text
 
     def run(self, contender: Contender) -> Outcome:
-        """Run the agent."""
+        """Run the agent, or the peer's loop."""
+        if contender.loop is not None:
+            return self._judged(contender.loop.run(self._loop_task()), is_prose=True)
         agent = self._agent(contender)
-        return self._run_own(agent) if contender.peer is None else self._run_peer(agent, contender)
+        if contender.peer is None:
+            return self._run_own(agent)
+        return self._judged(PeerLoop(agent, contender.decoder, self._output_schema()).run(self._inputs))
 
     @property
     def _inputs(self) -> dict[str, Any]:
@@ -71,17 +87,31 @@ class TaskCase(Case):
             fault="" if is_right else f"ended by {prediction.termination_reason} after {len(calls)} calls",
         )
 
-    def _run_peer(self, agent: ReAct, contender: Contender) -> Outcome:
-        run = PeerLoop(agent, contender.decoder, self._output_schema()).run(self._inputs)
+    def _loop_task(self) -> LoopTask:
+        return LoopTask(
+            question=self.task.question,
+            output_type=self.task.judge.output_type,
+            tools=tools_named(self.task.tools),
+            max_iters=MAX_ITERS,
+        )
+
+    def _judged(self, run: PeerRun, *, is_prose: bool = False) -> Outcome:
+        """Judge a peer's run.
+
+        Args:
+            run: what came of it.
+            is_prose: whether an answer is right that holds what was asked for among other words, since the peer's own
+                prompts do not ask for it alone.
+        """
         answer = (run.outputs or {}).get("answer")
-        faults = [call.fault for call in run.calls if call.fault]
-        is_right = self.task.judge.is_right(answer)
+        fault = run.fault or next((call.fault for call in run.calls if call.fault), "")
+        is_right = self.task.judge.is_right(answer) or (is_prose and self.task.judge.is_in(str(answer)))
         return Outcome(
             is_right=is_right,
-            is_valid=not faults and answer is not None,
+            is_valid=not fault and answer is not None,
             num_tokens=run.num_tokens,
             answer=json.dumps(answer, ensure_ascii=False),
-            fault=faults[0] if faults else "" if is_right else f"wrong after {len(run.calls)} calls",
+            fault=fault or ("" if is_right else f"wrong after {len(run.calls)} calls"),
         )
 
     def _output_schema(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,8 @@ Category = Literal["sqlite", "files", "calendar", "arithmetic", "search"]
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 Level = Literal["easy", "hard"]
 """Half of a category is easy: the question says where each thing stands, in which unit, and what to do with it."""
+_NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
+"""With commas between thousands too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,13 @@ class Judge:
             # Half a unit in the last place more, because decimal fractions are not exact in binary.
             return number is not None and abs(number - self.value) <= self.tolerance + 1e-9
         return isinstance(answer, str) and _plain(answer) == _plain(str(self.value))
+
+    def is_in(self, text: str) -> bool:
+        """Judge prose: by whether the number or the text that is right stands in it, as words of their own."""
+        if self.kind == "number":
+            return any(self.is_right(number.replace(",", "")) for number in _NUMBER.findall(text))
+        wanted = re.escape(str(self.value).casefold())
+        return re.search(rf"(?<!\w){wanted}(?!\w)", text.casefold()) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

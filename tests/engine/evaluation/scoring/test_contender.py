@@ -1,5 +1,6 @@
 """Peers are refused where they cannot take part, before a model is loaded."""
 
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,16 @@ from sureact.evaluation.scoring.contender import PeerName, own_contender, peer_c
 ENGINE: Any = SimpleNamespace(name="m", config=SimpleNamespace(quantization="int8"), context_len=100)
 
 
-@pytest.mark.parametrize(("peer", "package"), [("llama.cpp", "llama_cpp"), ("outlines", "outlines_core")])
+@pytest.mark.parametrize(
+    ("peer", "package"),
+    [
+        ("llama.cpp", "llama_cpp"),
+        ("outlines", "outlines_core"),
+        ("dspy", "dspy"),
+        ("qwen-agent", "qwen_agent"),
+        ("qwen-agent-react", "qwen_agent"),
+    ],
+)
 def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, peer: PeerName, package: str) -> None:
     def nothing(name: str) -> None:
         return None
@@ -29,6 +39,7 @@ def test_a_peer_that_writes_json_only_is_refused_another_format() -> None:
         require_peer("outlines", "fields")
     require_peer("outlines", "qwen_tool_call")
     require_peer("unconstrained", "fields")
+    require_peer("dspy", "fields")
 
 
 def test_contenders_say_who_they_are() -> None:
@@ -38,6 +49,29 @@ def test_contenders_say_who_they_are() -> None:
     assert (free.peer, type(free.decoder)) == ("unconstrained", FreeDecoder)
     outlines = peer_contender(ENGINE, "chat", "outlines")
     assert (outlines.lm, type(outlines.decoder)) == (ENGINE, GrammarDecoder)
+
+
+@pytest.mark.parametrize(
+    ("peer", "loop"),
+    [("dspy", "DspyLoop"), ("qwen-agent", "QwenAgentLoop"), ("qwen-agent-react", "QwenAgentLoop")],
+)
+def test_a_peer_with_a_loop_of_its_own_has_its_own_format(peer: PeerName, loop: str) -> None:
+    if peer != "dspy":
+        pytest.importorskip("qwen_agent.settings")
+    contender = peer_contender(ENGINE, "fields", peer)
+    assert type(contender.loop).__name__ == loop
+    assert (contender.lm, contender.peer, contender.prompt_format) == (ENGINE, peer, peer)
+
+
+def test_a_peer_is_known_by_the_version_of_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    dspy = peer_contender(ENGINE, "fields", "dspy")
+    assert dspy.package == f"dspy {version('dspy')}"
+    assert own_contender(ENGINE, "fields").package == peer_contender(ENGINE, "fields", "unconstrained").package == ""
+    monkeypatch.setattr(contender_module, "version", missing)
+    assert dspy.package == "dspy"
 
 
 def test_llama_cpp_needs_its_file(tmp_path: Path) -> None:

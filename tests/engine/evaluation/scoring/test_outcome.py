@@ -1,8 +1,9 @@
 """Outcomes are summed up, and keyed by everything that could change them."""
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
+from sureact import __version__
 from sureact.evaluation.scoring.outcome import CaseKey, Outcome, Score
 
 
@@ -24,7 +25,10 @@ def test_outcomes_are_summed_up() -> None:
 
 
 def test_a_key_names_the_peer_or_sureact() -> None:
-    contender = SimpleNamespace(lm=SimpleNamespace(name="m"), quantization="int8", prompt_format="f", peer=None)
-    assert CaseKey.of(cast("Any", contender), "c", "p") == CaseKey("m", "int8", "f", "sureact", "c", "p")
-    contender.peer = "outlines"
-    assert CaseKey.of(cast("Any", contender), "c", "p").peer == "outlines"
+    own: Any = SimpleNamespace(
+        lm=SimpleNamespace(name="m"), quantization="int8", prompt_format="f", peer=None, package=""
+    )
+    version = f"sureact {__version__}, evaluation 3"
+    assert CaseKey.of(own, "c", "p", 3) == CaseKey("m", "int8", "f", "sureact", "c", "p", version)
+    peer: Any = SimpleNamespace(**vars(own) | {"peer": "outlines", "package": "outlines_core 0.2"})
+    assert CaseKey.of(peer, "c", "p", 3)[3:] == ("outlines", "c", "p", f"{version}, outlines_core 0.2")

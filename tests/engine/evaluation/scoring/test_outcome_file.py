@@ -1,5 +1,6 @@
 """Outcomes survive the process, also one that is killed while it writes."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from sureact.errors import ConfigError
 from sureact.evaluation.scoring.outcome import CaseKey, Outcome
 from sureact.evaluation.scoring.outcome_file import OutcomeFile
 
-KEY = CaseKey("m", "int8", "fields", "sureact", "case-1", "abc")
+KEY = CaseKey("m", "int8", "fields", "sureact", "case-1", "abc", "v1")
 OUTCOME = Outcome(is_right=True, is_valid=True, num_tokens=3, seconds=0.5, answer='"é"', fault="")
 
 
@@ -31,6 +32,28 @@ def test_another_key_has_no_outcome(tmp_path: Path, changed: str) -> None:
     filled(tmp_path / "r.jsonl")
     file = OutcomeFile(tmp_path / "r.jsonl")
     assert file.get(KEY._replace(**{changed: "other"})) is None
+    file.close()
+
+
+def test_an_outcome_of_another_version_is_known_as_such(tmp_path: Path) -> None:
+    filled(tmp_path / "r.jsonl")
+    file = OutcomeFile(tmp_path / "r.jsonl")
+    newer = KEY._replace(version="v2")
+    assert [file.is_outdated(key) for key in (KEY, newer, newer._replace(case="case-2"))] == [False, True, False]
+    file.add(newer, OUTCOME)
+    assert not file.is_outdated(newer)
+    file.close()
+
+
+def test_a_line_without_a_version_is_read_and_outdated(tmp_path: Path) -> None:
+    filled(tmp_path / "r.jsonl")
+    line = json.loads((tmp_path / "r.jsonl").read_text())
+    del line["version"]
+    (tmp_path / "r.jsonl").write_text(json.dumps(line) + "\n")
+    file = OutcomeFile(tmp_path / "r.jsonl")
+    assert file.get(KEY) is None
+    assert file.get(KEY._replace(version="")) == OUTCOME
+    assert file.is_outdated(KEY)
     file.close()
 
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sureact import __version__
 from sureact.errors import ConstraintCompileError
 from sureact.evaluation.scoring.contender import Contender
 from sureact.evaluation.scoring.outcome import Outcome
 from sureact.evaluation.scoring.outcome_file import OutcomeFile
-from sureact.evaluation.scoring.suite import Case, CaseDone, run_cases, sample
+from sureact.evaluation.scoring.suite import Case, CaseDone, case_keys, run_cases, sample
 
 
 def right() -> Outcome:
@@ -24,6 +25,7 @@ class FakeCase(Case):
     def __init__(self, name: str, answer: Callable[[], Outcome] = right) -> None:
         self.asked = "prompt"
         self.runs: list[str] = []
+        self.version_number = 1
         self._name = name
         self._answer = answer
 
@@ -35,6 +37,10 @@ class FakeCase(Case):
     def category(self) -> str:
         return "fake"
 
+    @property
+    def version(self) -> int:
+        return self.version_number
+
     def prompt(self, contender: Contender) -> str:
         return self.asked
 
@@ -43,7 +49,9 @@ class FakeCase(Case):
         return self._answer()
 
 
-CONTENDER: Any = SimpleNamespace(lm=SimpleNamespace(name="m"), quantization="int8", prompt_format="f", peer=None)
+CONTENDER: Any = SimpleNamespace(
+    lm=SimpleNamespace(name="m"), quantization="int8", prompt_format="f", peer=None, package=""
+)
 CASES = {"a": list("abcdefgh"), "b": list("ij"), "c": list("klmnop")}
 
 
@@ -74,6 +82,20 @@ def test_another_prompt_is_another_case(file: OutcomeFile) -> None:
     case.asked = "changed"
     run_cases([case], CONTENDER, file, ignore)
     assert case.runs == ["1", "1"]
+
+
+def test_another_version_of_the_suite_or_of_a_peer_is_run_again(file: OutcomeFile) -> None:
+    case = FakeCase("1")
+    run_cases([case], CONTENDER, file, ignore)
+    case.version_number = 2
+    (key,) = case_keys([case], CONTENDER)
+    assert key.version == f"sureact {__version__}, evaluation 2"
+    assert file.is_outdated(key)
+    run_cases([case], CONTENDER, file, ignore)
+    peer: Any = SimpleNamespace(**vars(CONTENDER) | {"package": "dspy 3.4.1"})
+    assert case_keys([case], peer)[0].version == f"sureact {__version__}, evaluation 2, dspy 3.4.1"
+    run_cases([case], peer, file, ignore)
+    assert case.runs == ["1", "1", "1"]
 
 
 def test_an_error_of_one_case_leaves_the_others_alone(file: OutcomeFile) -> None:

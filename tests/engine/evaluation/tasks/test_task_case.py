@@ -3,9 +3,15 @@
 import json
 from typing import Any
 
+import pytest
+from typing_extensions import override
+
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.evaluation.scoring.call_decoder import FreeDecoder, OwnDecoder
+from sureact.evaluation.scoring.call_reading import ReadCall
 from sureact.evaluation.scoring.contender import Contender, PeerName
+from sureact.evaluation.scoring.foreign_loop import ForeignLoop, LoopTask
+from sureact.evaluation.scoring.peer_loop import PeerRun
 from sureact.evaluation.tasks.task_case import TaskCase, task_cases
 from sureact.evaluation.tasks.task_set import CATEGORIES, all_tasks
 
@@ -62,6 +68,57 @@ def test_a_peer_is_judged_the_same_way() -> None:
     assert (right.is_right, right.is_valid) == (True, True)
     wrong = CASE.run(contender(peer_script("Monday"), "unconstrained"))
     assert (wrong.is_right, wrong.is_valid, wrong.fault) == (False, True, "wrong after 3 calls")
+
+
+class FixedLoop(ForeignLoop):
+    """Ends as it is told to."""
+
+    def __init__(self, run: PeerRun) -> None:
+        self.tasks: list[LoopTask] = []
+        self._run = run
+
+    @override
+    def prompt(self, task: LoopTask) -> str:
+        return f"{task.question} {task.output_type}"
+
+    @override
+    def play(self, task: LoopTask, run: PeerRun) -> None:
+        self.tasks.append(task)
+        run.calls, run.outputs, run.num_tokens, run.fault = (
+            self._run.calls,
+            self._run.outputs,
+            self._run.num_tokens,
+            self._run.fault,
+        )
+
+
+@pytest.mark.parametrize(
+    ("run", "is_right", "is_valid", "fault"),
+    [
+        (PeerRun(outputs={"answer": "It is on a Tuesday, then."}), True, True, ""),
+        (
+            PeerRun(outputs={"answer": "Monday"}, calls=[ReadCall("find_events", {})]),
+            False,
+            True,
+            "wrong after 1 calls",
+        ),
+        (PeerRun(outputs={"answer": "Tuesday"}, calls=[ReadCall("x", {}, "no tool")]), True, False, "no tool"),
+        (PeerRun(fault="KeyError: 'a'"), False, False, "KeyError: 'a'"),
+        (PeerRun(outputs={"answer": "Tuesday"}, fault="ended early"), True, False, "ended early"),
+    ],
+)
+def test_a_loop_with_prompts_of_its_own_is_judged(run: PeerRun, is_right: bool, is_valid: bool, fault: str) -> None:
+    run.num_tokens = 7
+    loop = FixedLoop(run)
+    peer = Contender(
+        lm=ScriptedModel([]), decoder=FreeDecoder(), prompt_format="dspy", quantization="none", peer="dspy", loop=loop
+    )
+    outcome = CASE.run(peer)
+    assert (outcome.is_right, outcome.is_valid, outcome.fault, outcome.num_tokens) == (is_right, is_valid, fault, 7)
+    assert CASE.prompt(peer) == "On which weekday is the lifeboat drill? str"
+    (task,) = loop.tasks
+    assert task.max_iters == 10
+    assert [tool.name for tool in task.tools] == list(CASE.task.tools)
 
 
 def test_a_peer_that_slips_is_not_valid_but_may_be_right() -> None:

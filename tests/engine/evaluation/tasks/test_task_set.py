@@ -125,3 +125,19 @@ def in_schema_order(tool: str, args: Any) -> dict[str, Any]:
 def test_answers_are_judged_by_their_kind(judge: Judge, right: list[object], wrong: list[object]) -> None:
     assert [answer for answer in right if not judge.is_right(answer)] == []
     assert [answer for answer in wrong if judge.is_right(answer)] == []
+
+
+@pytest.mark.parametrize(
+    ("judge", "text", "is_in"),
+    [
+        (Judge(kind="number", value=1250, tolerance=0), "The 3 ships take 1,250 people.", True),
+        (Judge(kind="number", value=-2.5, tolerance=0.1), "It was -2.45 degrees", True),
+        (Judge(kind="number", value=12, tolerance=0), "It is 125, or 0.12.", False),
+        (Judge(kind="number", value=4, tolerance=0), "four", False),
+        (Judge(kind="text", value="Ivo Kettering"), "That is ivo kettering.", True),
+        (Judge(kind="text", value="Gannet"), "The Gannets", False),
+        (Judge(kind="date", value="2025-10-13"), "On 2025-10-13, a Monday", True),
+    ],
+)
+def test_an_answer_is_found_in_prose(judge: Judge, text: str, is_in: bool) -> None:
+    assert judge.is_in(text) is is_in
