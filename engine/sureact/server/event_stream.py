@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.server.api_error import api_error_of
 from sureact.server.endpoint import json_bytes
+from sureact.server.request_record import current_record
 
 if TYPE_CHECKING:
     from sureact.server.api_error import ApiError
@@ -84,6 +85,8 @@ class EventStream:
         await self._write(self._end, is_last=True)
 
     async def _tell(self, error: ApiError) -> None:
+        if (record := current_record()) is not None:
+            record.error_code = error.code
         if self._told is None:
             await self.send(error.body)
             return

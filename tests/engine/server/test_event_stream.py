@@ -7,6 +7,7 @@ from sureact.errors import ConfigError, InternalError
 from sureact.server.api_error import ApiError
 from sureact.server.endpoint import Exchange
 from sureact.server.event_stream import EventStream
+from sureact.server.request_record import RequestRecord, recorded
 
 
 class Wire:
@@ -71,6 +72,19 @@ def test_silence_is_broken_by_comments_even_before_the_first_event() -> None:
         await stream.send({})
 
     assert run(work, keep_alive_s=0.02).text.startswith(": keep-alive\n\n")
+
+
+def test_an_error_inside_is_noted_for_the_log() -> None:
+    metrics: Any = None
+    record = RequestRecord("id", "POST", "/v1/responses", metrics)
+
+    async def work(stream: EventStream) -> None:
+        await stream.send({})
+        raise ConfigError("no")
+
+    with recorded(record):
+        run(work)
+    assert record.error_code == "invalid_value"
 
 
 def error_and_failed(error: ApiError) -> list[dict[str, Any]]:

@@ -39,9 +39,10 @@ def model_at(address: str, **options: Any) -> Any:
     )
 
 
-@pytest.fixture
-def model(served: str) -> Any:
-    return model_at(served)
+@pytest.fixture(params=["chats", "responses"])
+def model(served: str, request: pytest.FixtureRequest) -> Any:
+    """A model over the route of chats, or that of responses."""
+    return model_at(served, use_responses_api=request.param == "responses")
 
 
 def run_calls(message: AIMessage) -> list[BaseMessage]:
@@ -55,16 +56,16 @@ def run_calls(message: AIMessage) -> list[BaseMessage]:
 def test_chats(model: Any, engine: ScriptedEngine) -> None:
     engine.say("Hello 😀")
     answer = model.invoke("hi")
-    assert answer.content == "Hello 😀"
+    assert answer.text == "Hello 😀"
     assert answer.usage_metadata["output_tokens"] > 0
 
 
 def test_streams(model: Any, engine: ScriptedEngine) -> None:
     engine.say("Hello 😀, how are you?")
-    assert "".join(chunk.content for chunk in model.stream("hi")) == "Hello 😀, how are you?"
+    assert "".join(chunk.text for chunk in model.stream("hi")) == "Hello 😀, how are you?"
 
     async def read() -> str:
-        return "".join([chunk.content async for chunk in model.astream("hi")])
+        return "".join([chunk.text async for chunk in model.astream("hi")])
 
     assert asyncio.run(read()) == "Hello 😀, how are you?"
 
@@ -76,7 +77,7 @@ def test_tools_run_a_loop(model: Any, engine: ScriptedEngine) -> None:
     messages += run_calls(messages[-1])  # pyright: ignore[reportArgumentType]
     assert messages[-1].content == "42"
     engine.say("It is 42.")
-    assert model.bind_tools([add]).invoke(messages).content == "It is 42."
+    assert model.bind_tools([add]).invoke(messages).text == "It is 42."
 
 
 @pytest.mark.parametrize("choice", ["any", "add", "auto"])

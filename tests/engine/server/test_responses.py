@@ -1,6 +1,8 @@
 import json
 import random
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -281,12 +283,20 @@ def test_a_time_limit_fails_the_response(engine: ScriptedEngine, run_server: Cal
     assert b"[DONE]" not in data
 
 
-def test_requests_count_and_are_logged_as_the_others(client: Client, engine: ScriptedEngine) -> None:
+def test_requests_count_as_those_of_chats(client: Client, engine: ScriptedEngine) -> None:
     engine.say("Hello")
     answer(client, include=[LOGPROBS])
     text = client.get("/metrics").text
     assert 'vllm:request_success_total{finished_reason="stop",model_name="tiny"} 1.0' in text
     assert 'vllm:e2e_request_latency_seconds_count{model_name="tiny"} 1.0' in text
+
+
+def test_the_request_of_the_page_is_answered(client: Client, engine: ScriptedEngine) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "server.md").read_text(encoding="utf-8")
+    (body,) = re.findall(r"/v1/responses -H 'content-type: application/json' -d '(.*?)'\n```", page, re.DOTALL)
+    engine.say("It rains.")
+    response = client.post(PATH, body.encode())
+    assert response.json()["output"][0]["content"][0]["text"] == "It rains."
 
 
 def test_a_cache_salt_keeps_apart(client: Client, engine: ScriptedEngine) -> None:
