@@ -31,7 +31,7 @@ def add_field_options(
             f"--{field.name.replace('_', '-')}",
             default=field.default,
             help=_help(docs[field.name], field.default),
-            **_reading(types[field.name], field.default),
+            **_reading(types[field.name], field.default, docs[field.name]),
         )
 
 
@@ -70,11 +70,12 @@ def _help(doc: str, default: object) -> str:
     return f"{doc}{shown}".replace("%", "%%")
 
 
-def _reading(annotation: Any, default: object) -> dict[str, Any]:
+def _reading(annotation: Any, default: object, doc: str) -> dict[str, Any]:
     """Return how argparse reads a value of a type; what is on by default can be turned off."""
     if annotation is bool:
         return {"action": argparse.BooleanOptionalAction if default else "store_true"}
     if get_origin(annotation) is Literal:
         return {"choices": get_args(annotation)}
     plain = next(kind for kind in (*get_args(annotation), annotation) if kind is not type(None))
-    return {"type": plain, "metavar": _METAVARS[plain]}
+    is_file = plain is str and "file" in doc.lower().split()[:2]
+    return {"type": plain, "metavar": "FILE" if is_file else _METAVARS[plain]}

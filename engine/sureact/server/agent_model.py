@@ -26,12 +26,18 @@ class SaltedModel(Protocol):
     """A `LanguageModel` whose sessions say with whom they share cached beginnings, as an `Engine` is."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the model."""
+        ...
 
     @property
-    def context_len(self) -> int: ...
+    def context_len(self) -> int:
+        """Most tokens a session can hold."""
+        ...
 
-    def session(self, *, cache_salt: str | None = None) -> LanguageModelSession: ...
+    def session(self, *, cache_salt: str | None = None) -> LanguageModelSession:
+        """Open an empty session, which shares beginnings with those of its salt."""
+        ...
 
     def render_chat(
         self,
@@ -39,9 +45,13 @@ class SaltedModel(Protocol):
         *,
         tools: Sequence[dict[str, object]] = (),
         add_generation_prompt: bool = True,
-    ) -> PromptText: ...
+    ) -> PromptText:
+        """Render messages with the model's chat template."""
+        ...
 
-    def count_tokens(self, text: str) -> int: ...
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text."""
+        ...
 
 
 class AgentModel:

@@ -39,6 +39,7 @@ _MAX_EVENTS_AHEAD = 1000
 """That a run may be ahead of a client that reads slowly; then it waits."""
 _LOOK_UP_S = 0.2
 """After which a run that waits looks whether it is cancelled."""
+_MAX_MESSAGE_CHARS = 600
 _WORKED = frozenset({"done", "error", "timeout"})
 """Outcomes of calls for which a tool was at work."""
 
@@ -249,7 +250,10 @@ def _limits(values: Mapping[str, Any]) -> TokenLimits:
 
 
 def _refused(param: str, error: SignatureError) -> ApiError:
-    return ApiError(str(error), param=param, code="invalid_value")
+    message = str(error)  # which quotes what was given
+    if len(message) > _MAX_MESSAGE_CHARS:
+        message = f"{message[:_MAX_MESSAGE_CHARS]}..."
+    return ApiError(message, param=param, code="invalid_value")
 
 
 def _too_long(error: Exception, context_len: int) -> ApiError:

@@ -128,7 +128,7 @@ class ServerConfig:
             )
         if self.api_keys is not None and self.no_api_key:
             raise ConfigError("api_keys and no_api_key are both given. Leave one out.")
-        for name in ("api_keys", "public_prefix", "allowed_hosts", "cors_origin"):
+        for name in ("api_keys", "tools", "public_prefix", "allowed_hosts", "cors_origin"):
             if getattr(self, name) is not None:
                 _require_text(name, getattr(self, name))
         if self.allowed_hosts is not None:

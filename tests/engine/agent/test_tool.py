@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from sureact.agent.tool import Tool, tools_by_name
-from sureact.errors import ToolDefinitionError, ToolExecutionError
+from sureact.errors import ConfigError, ToolDefinitionError, ToolExecutionError
 
 
 class Unit(Enum):
@@ -233,3 +233,14 @@ def test_a_tool_tells_whether_it_runs_in_a_process_of_its_own():
 
 def divides_whole(dividend: int, divisor: int) -> int:
     return dividend // divisor
+
+
+def test_a_time_limit_is_given_to_a_copy_that_has_none():
+    own, other = Tool(search, timeout_s=3), Tool(search)
+    assert own.with_timeout(9) is own
+    limited = other.with_timeout(9)
+    assert (limited.policy.timeout_s, other.policy.timeout_s) == (9, None)
+    assert (limited.name, limited.parameters) == (other.name, other.parameters)
+    assert limited(query="x") == search("x")
+    with pytest.raises(ConfigError, match="timeout_s"):
+        other.with_timeout(0)

@@ -22,6 +22,8 @@ class Settings:
     """Ratio; None is any."""
     mode: Literal["slow", "fast"] = "slow"
     """Mode."""
+    source: str | None = None
+    """File that it reads."""
     is_loud: bool = False
     """Whether it is loud."""
     is_kind: bool = True
@@ -38,6 +40,7 @@ def test_the_text_below_a_field_is_its_help_with_the_default() -> None:
     text = " ".join(parser().format_help().split())
     assert "--width N Width in percent (50 % is half). (default: 3)" in text
     assert "--ratio X Ratio; None is any." in text
+    assert "--source FILE File that it reads." in text
     assert "--mode {slow,fast} Mode. (default: slow)" in text
     assert "--is-loud Whether it is loud." in text
     assert "--is-kind, --no-is-kind Whether it is kind." in text
@@ -47,7 +50,8 @@ def test_the_text_below_a_field_is_its_help_with_the_default() -> None:
 def test_values_come_back_by_field_name_and_type() -> None:
     arguments = parser().parse_args(["--width", "5", "--ratio", "0.5", "--is-loud", "--no-is-kind"])
     values = field_values(arguments, Settings, skip=("name",))
-    assert values == {"width": 5, "ratio": 0.5, "mode": "slow", "is_loud": True, "is_kind": False}
+    expected = {"width": 5, "ratio": 0.5, "mode": "slow", "source": None, "is_loud": True, "is_kind": False}
+    assert values == expected
 
 
 @pytest.mark.parametrize("words", [["--width", "wide"], ["--mode", "medium"], ["--ratio", "half"]])

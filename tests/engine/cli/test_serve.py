@@ -1,6 +1,8 @@
 import argparse
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -33,7 +35,7 @@ def test_a_model_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_it_serves_the_model_at_the_address_until_it_is_ended(
-    tiny_engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny_engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     served: list[uvicorn.Config] = []
 
@@ -48,6 +50,23 @@ def test_it_serves_the_model_at_the_address_until_it_is_ended(
         served.append(self.config)
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    assert main(["serve", "--model", "m", "--port", "9"]) == 0
+    tools = tmp_path / "tools.py"
+    tools.write_text("def add(a: int, b: int) -> int:\n    return a + b\n")
+    assert main(["serve", "--model", "m", "--port", "9", "--tools", str(tools), "--tool-timeout-s", "7"]) == 0
     assert (served[0].host, served[0].port) == ("127.0.0.1", 9)
     assert "http://127.0.0.1:9/v1" in capsys.readouterr().err
+    app: Any = served[0].app
+    assert [(name, tool.policy.timeout_s) for name, tool in app.state.serving.tools.items()] == [("add", 7)]
+
+
+def test_tools_that_cannot_be_read_are_told_before_the_model_is_loaded(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools.py"
+    for text, said in (("def add(a: int) -> int\n", "line 1"), ("", "holds no tools"), (None, "no tool file")):
+        if text is None:
+            tools.unlink()
+        else:
+            tools.write_text(text)
+        assert main(["serve", "--model", "nowhere", "--tools", str(tools)]) == 1
+        assert said in capsys.readouterr().err

@@ -13,6 +13,7 @@ from typing_extensions import override
 from sureact.agent.scripted_model import ScriptedModel, ScriptedSession
 from sureact.async_engine import AsyncEngine
 from sureact.outputs import StreamDelta
+from sureact.server.agents import served_tools
 from sureact.server.app import create_app
 from sureact.server.server_config import ServerConfig
 
@@ -78,6 +79,24 @@ def add(a: int, b: int = 2) -> int:
 def fail(reason: str) -> str:
     """Fail."""
     raise ValueError(reason)
+
+
+class EndlessScript(SaltedScript):
+    """A scripted model that finishes run after run."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    @override
+    def session(self, *, cache_salt: str | None = None) -> ScriptedSession:
+        self.script = FINISH * 100
+        return super().session(cache_salt=cache_salt)
+
+
+def give_tools(client: Client) -> None:
+    """Let the server of a client run agents, which always finish at once."""
+    serving = client.app.state.serving
+    serving.tools, serving.lm = served_tools([add, fail], 60.0), EndlessScript()
 
 
 class AgentClient(Client):

@@ -173,3 +173,24 @@ def test_a_server_that_ends_takes_nobody_and_ends_all() -> None:
         assert seats.num_entered == 0
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("limits", "most"), [({"max_running": 5}, 2), ({"max_running": 1}, 1), ({"max_agents": 1}, 1)])
+def test_runs_of_agents_leave_places_for_others(limits: dict[str, int], most: int) -> None:
+    async def main() -> None:
+        seats, begun, until = admission(max_queued=20, **limits), list[str](), asyncio.Event()
+        names = [f"agent {number}" for number in range(6)]
+        tasks = [start(seats.enter(None, is_agent=True), begun, name, until) for name in names]
+        await settle()
+        assert begun == names[:most]
+        others = limits.get("max_running", 2) - most
+        tasks += [start(seats.enter(None), begun, "chat", until) for _ in range(others)]
+        await settle()
+        assert begun == names[:most] + ["chat"] * others
+        until.set()
+        await asyncio.gather(*tasks)
+        assert begun.count("chat") == others
+        assert [name for name in begun if name != "chat"] == names, "the oldest is the next"
+        assert (seats.num_running, seats.num_agents, seats.num_entered) == (0, 0, 0)
+
+    asyncio.run(main())

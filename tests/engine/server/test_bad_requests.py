@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import pytest
+from tests.engine.server.agent_servers import give_tools
 from tests.engine.server.conftest import Client
 from tests.engine.server.scripted_engine import ScriptedEngine
 from tests.engine.server.test_chat_turn import TOOLS
@@ -101,6 +102,22 @@ SEEDS: list[tuple[str, dict[str, Any]]] = [
             "metadata": {"a": "b"},
         },
     ),
+    (
+        "/v1/agents/run",
+        {
+            "inputs": {"question": "hi", "n": 3},
+            "signature": "question, n: int -> answer",
+            "instructions": "s",
+            "tools": ["add"],
+            "require_tools": ["add"],
+            "max_iters": 2,
+            "on_repeat": "remind",
+            "format": "fields",
+            "max_tokens": 2000,
+            "max_seconds": 5,
+        },
+    ),
+    ("/v1/agents/run", {"question": "hi", "max_iters": 2, "stream": True, "metadata": {"a": "b"}}),
     ("/tokenize", {"messages": [{"role": "user", "content": "hi"}], "return_token_strs": True}),
     ("/detokenize", {"tokens": [1, 2, 3]}),
 ]
@@ -148,6 +165,7 @@ def malformed(draws: random.Random) -> tuple[str, bytes]:
 def run_malformed(client: Client, first: int, count: int) -> dict[int, int]:
     """Send bodies; return how often each status came."""
     statuses: dict[int, int] = {}
+    give_tools(client)
 
     async def main() -> None:
         async with client.connect() as connection:
@@ -181,7 +199,7 @@ def test_ten_thousand_malformed_bodies_are_refused(client: Client, engine: Scrip
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/tokenize", "/detokenize"]
+    "path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/agents/run", "/tokenize", "/detokenize"]
 )
 @pytest.mark.parametrize(
     ("body", "status", "code"),

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import Case, GenerationMode
 from schemathesis.openapi import from_dict
 from starlette.routing import Route
+from tests.engine.server.agent_servers import give_tools
 from tests.engine.server.conftest import Client
 from tests.engine.server.scripted_engine import ScriptedEngine
 
@@ -74,6 +75,7 @@ def test_no_request_that_is_made_from_it_breaks_the_server(
     client: Client, document: dict[str, Any], engine: ScriptedEngine, mode: GenerationMode
 ) -> None:
     engine.say("Yes.")
+    give_tools(client)
     num_by_status: dict[int, int] = {}
     error = jsonschema.Draft202012Validator(document["components"]["schemas"]["Error"])
 
@@ -98,5 +100,8 @@ def _shortened(body: Any) -> Any:
     if not isinstance(body, dict):
         return body
     budget = "max_output_tokens" if "input" in body else "max_tokens"
-    limits = {name: min(body[name], 4) for name in (budget, "n") if isinstance(body.get(name), int)}
+    names = ("max_iters",) if {"question", "inputs"} & set(body) else (budget, "n")
+    limits = {name: min(body[name], 4) for name in names if isinstance(body.get(name), int)}
+    if "max_iters" in names:
+        return {**body, **limits}
     return {budget: 4, **body, **limits} if {"messages", "prompt", "input"} & set(body) else body

@@ -38,3 +38,13 @@ def test_without_a_record_nothing_is_noted() -> None:
     generation.end(TurnUsage(), "stop")
     with compile_time():
         pass
+
+
+def test_only_the_first_text_of_a_request_has_its_waiting_in_its_time() -> None:
+    record = make()
+    record.arrived_at -= 100
+    with recorded(record):
+        record.begin()
+        first, later = new_generation(), new_generation(is_later=True)
+    assert (first.arrived_at, first.started_at) == (record.arrived_at, record.begun_at)
+    assert later.arrived_at == later.started_at > record.arrived_at + 99

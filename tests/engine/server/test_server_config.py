@@ -58,6 +58,9 @@ def test_this_machine_needs_none(host: str) -> None:
         {"key_max_running": 0},
         {"max_head_bytes": 10},
         {"public_prefix": " "},
+        {"tools": ""},
+        {"tool_timeout_s": 0},
+        {"max_agents": 0},
     ],
 )
 def test_limits_are_checked(values: dict[str, Any]) -> None:

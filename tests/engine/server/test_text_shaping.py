@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sureact.outputs import StepLogprobs, StepOutput, StreamDelta, TokenLogprob, TokenUsage
-from sureact.server.text_shaping import ShownLogprobs, TextBeforeCall, TrimmedText
+from sureact.server.text_shaping import ShownLogprobs, TextBeforeCall, TextUpTo, TrimmedText
 
 PIECES = st.lists(st.text("ab \n`json", max_size=6), max_size=8)
 
@@ -56,3 +56,14 @@ def test_log_probabilities_come_with_the_text_of_their_token() -> None:
         usage=TokenUsage(prompt_tokens=1, cached_tokens=0, completion_tokens=6),
     )
     assert push(2, text="x", output=output) == (step(3),)
+
+
+@given(st.lists(st.text("ab</", max_size=5), max_size=9), st.sampled_from(["", "</ab", "aab", "b"]))
+def test_text_up_to_a_mark_comes_as_soon_as_it_can_be_no_beginning_of_it(pieces: list[str], mark: str) -> None:
+    shaper, text, told = TextUpTo(mark), "", ""
+    for piece in pieces:
+        text, told = text + piece, told + shaper.push(piece)
+        before = text.partition(mark)[0] if mark else text
+        assert before.startswith(told)
+        assert mark.startswith(before[len(told) :])
+    assert told + shaper.end() == (text.partition(mark)[0] if mark else text)
