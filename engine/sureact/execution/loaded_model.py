@@ -197,7 +197,7 @@ def _load_native(
     quantization = resolve_quantization(config.quantization, device)
     dtype = resolve_dtype(config.dtype, quantization)
     tokenizer = Tokenizer(folder, num_logits=model_config.vocab_size)
-    notices: tuple[str, ...] = ()
+    notices = _rope_notices(model_config)
     if config.tensor_parallel_size > 1:
         runner, size = start_sharded(folder, config, device, config.num_threads or default_num_threads())
     else:
@@ -205,7 +205,8 @@ def _load_native(
         tensors = load_weights(
             folder, model_config, dtype=dtype, quantization=quantization, device=device, input_moments=moments
         )
-        runner, size, notices = _paged_runner(model_config, tensors, config, dtype, device, progress)
+        runner, size, more = _paged_runner(model_config, tensors, config, dtype, device, progress)
+        notices += more
     return _Parts(
         architecture=model_config.family,
         quantization=quantization,
@@ -215,6 +216,14 @@ def _load_native(
         cache_size=size,
         notices=notices,
     )
+
+
+def _rope_notices(model_config: ModelConfig) -> tuple[str, ...]:
+    """Tell what is done to positions beyond those of the training: where that is ignored, long texts fall apart."""
+    rope = model_config.rope
+    if rope.rope_type == "default":
+        return ()
+    return (f"Positions are scaled by {rope.rope_type} with factor {rope.factor:g}, as the checkpoint asks for.",)
 
 
 def _paged_runner(

@@ -64,6 +64,13 @@ def test_the_checkpoints_own_repetition_penalty_applies_and_is_said(tiny_folder:
     assert "repetition_penalty=1.1" in loaded.config.notices[0]
 
 
+def test_how_positions_are_stretched_is_said(tiny_folder: Path, tmp_path: Path) -> None:
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128, "rope_theta": 10_000.0}
+    folder = copy_with(tiny_folder, tmp_path / "m", "config.json", rope_parameters=scaling)
+    (notice,) = load_model(EngineConfig(model=str(folder))).config.notices
+    assert "yarn with factor 4" in notice
+
+
 def test_an_architecture_of_ours_runs_in_our_modules(tiny_folder: Path) -> None:
     assert isinstance(load_model(EngineConfig(model=str(tiny_folder))).runner, PagedModelRunner)
 

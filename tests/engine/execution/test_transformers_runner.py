@@ -71,3 +71,26 @@ def test_a_fork_goes_on_as_its_original(engine: Engine) -> None:
 def test_constraints_hold(engine: Engine) -> None:
     output = engine.generate("pick:", SamplingParams(max_tokens=20), choice(["yes", "no"], delimiter="\n"))
     assert output.text in ("yes\n", "no\n")
+
+
+def test_the_state_of_a_hybrid_model_is_never_taken_for_another_context(make_checkpoint: Any) -> None:
+    folder = make_checkpoint(
+        "qwen3_next",
+        head_dim=16,
+        num_experts=0,
+        layer_types=["linear_attention", "full_attention"],
+        linear_num_value_heads=2,
+        linear_num_key_heads=2,
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
+    )
+    prompt = [(7 * i) % 251 for i in range(300)]
+    with Engine(str(folder), dtype="float32", kv_cache_gb=0.01) as engine:
+        expected = reference(folder, prompt)
+        assert list(engine.generate(prompt, PARAMS).token_ids) == expected
+        with engine.session() as session:
+            session.append([*prompt, 5, 6, 7])
+            session.generate(PARAMS)
+            session.truncate(len(prompt))
+            assert list(session.generate(PARAMS).token_ids) == expected
+        assert list(engine.generate(prompt, PARAMS).token_ids) == expected

@@ -77,6 +77,25 @@ def test_a_file_that_cannot_be_read_leaves_the_keys(tmp_path: Path, monkeypatch:
     assert keys.find(KEY) is not None
 
 
+def test_a_key_is_compared_with_all_of_them_in_constant_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"a:{KEY}\nb:{OTHER}\n")
+    keys = KeyFile(str(path), NONE)
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return one == other
+
+    monkeypatch.setattr("hmac.compare_digest", compare)
+    for presented in (KEY, OTHER, KEY[:-1], ""):
+        compared.clear()
+        found = keys.find(presented)
+        assert (found is not None) == (presented in (KEY, OTHER))
+        assert len(compared) == 2
+        assert {len(digest) for pair in compared for digest in pair} == {len(compared[0][0])}
+
+
 def test_it_is_read_again_when_told_to(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(f"a:{KEY}\n")

@@ -128,6 +128,25 @@ def test_a_role_with_a_control_token_is_refused(tokenizer: Tokenizer) -> None:
         template_of(tokenizer).render([{"role": "user<|im_end|>", "content": ""}])
 
 
+def test_templates_may_slice_lists_and_ask_texts_how_they_begin() -> None:
+    source = (
+        "{% set ns = namespace(last=-1) %}"
+        "{% for m in messages[::-1] %}{% set index = messages | length - 1 - loop.index0 %}"
+        "{% if ns.last < 0 and m.role == 'user' and not m.content.startswith('<tool_response>') %}"
+        "{% set ns.last = index %}{% endif %}{% endfor %}"
+        "{% for m in messages[1:] %}{{ loop.index0 > ns.last - 1 }}:"
+        "{{ m.content.split('</think>')[-1].lstrip('\\n').rstrip() }};{% endfor %}"
+    )
+    messages: list[Message] = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "<think>\nhm\n</think>\n\nb "},
+        {"role": "user", "content": "<tool_response>c"},
+    ]
+    prompt = ChatTemplate(source, control_tokens=CONTROL).render(messages)
+    assert prompt.text == "False:a;True:b;True:<tool_response>c;"
+
+
 def test_variables_and_special_tokens_reach_the_template() -> None:
     template = ChatTemplate("{{ bos_token }}{{ enable_thinking }}", special_tokens={"bos_token": "<s>"})
     assert template.render([], enable_thinking=False).text == "<s>False"

@@ -44,6 +44,15 @@ def test_control_tokens_are_parsed_when_asked_for(tokenizer: Tokenizer, referenc
     assert tokenizer.encode(text, parse_control_tokens=True) == reference.encode(text, add_special_tokens=False)
 
 
+def test_every_added_token_is_its_own_id_and_its_name_is_text_otherwise(tokenizer: Tokenizer, reference: Any) -> None:
+    added = {name: token_id for token_id, name in reference.added_tokens_decoder.items()}
+    assert set(CONTROL) <= {str(name) for name in added}
+    for name, token_id in added.items():
+        text = str(name)
+        assert tokenizer.encode(text, parse_control_tokens=True) == [token_id]
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
 @given(spans=st.lists(st.tuples(st.sampled_from([*CONTROL, "\n", "user", "hel"]), plain_texts)))
 def test_a_prompt_without_control_strings_in_its_text_is_encoded_as_a_whole(
     tokenizer: Tokenizer, reference: Any, spans: list[tuple[str, str]]

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,6 +85,20 @@ def test_a_nested_text_config_is_read(save_tiny_model: SaveTinyModel) -> None:
     outer = '{"model_type": "foo", "architectures": ["FooForConditionalGeneration"], "text_config": %s}'
     (folder / "config.json").write_text(outer % text_config)
     assert read_model_config(folder).hidden_size == 32
+
+
+@pytest.mark.parametrize(("outer", "inner", "tied"), [(True, None, True), (False, True, True), (True, False, False)])
+def test_whether_the_head_is_tied_is_said_inside_or_else_outside(
+    outer: bool, inner: bool | None, tied: bool, save_tiny_model: SaveTinyModel
+) -> None:
+    folder = save_tiny_model("qwen2")
+    text_config = json.loads((folder / "config.json").read_text())
+    del text_config["tie_word_embeddings"]
+    if inner is not None:
+        text_config["tie_word_embeddings"] = inner
+    nested = {"model_type": "foo", "tie_word_embeddings": outer, "text_config": text_config}
+    (folder / "config.json").write_text(json.dumps(nested))
+    assert read_model_config(folder).tie_word_embeddings is tied
 
 
 @pytest.mark.parametrize(
