@@ -84,7 +84,9 @@ class QwenToolTurnsFormat(QwenToolCallFormat):
     def peek_params(self, session: LanguageModelSession) -> SamplingParams:
         """Return how the model is asked, after `between_calls`, whether it makes another call: freely, by one token.
 
-        Before that newline it cannot be asked: the newline itself nearly always comes, whatever follows.
+        Before that newline it cannot be asked: the newline itself nearly always comes, whatever follows. The odds that
+        `FurtherCall` compares in chats lead too far here: an agent's calls run, and one that is missing can be made in
+        the next turn (`docs/evaluation.md`).
         """
         return SamplingParams(max_tokens=1, stop=[ids_of_tag(OPEN_TAG, session)])
 
