@@ -109,9 +109,10 @@ def test_the_real_model_runs_a_tool_loop(model_folder: Path) -> None:
     with Engine(str(model_folder), quantization="int8", max_model_len=2048) as engine:
         app = create_app(AsyncEngine.of(engine), ServerConfig(served_model_name="tiny"))
         with listening(app) as address:
-            model = model_at(address, max_tokens=120)
-            messages: list[BaseMessage] = [HumanMessage("Use the tool: how much is 1234 + 4321?")]
-            messages.append(model.bind_tools([add], tool_choice="any", parallel_tool_calls=False).invoke(messages))
-            messages += run_calls(messages[-1])  # pyright: ignore[reportArgumentType]
-            assert messages[-1].content == "5555"
-            assert "5555" in model.invoke(messages).content
+            for is_newer in (False, True):
+                model = model_at(address, max_tokens=120, use_responses_api=is_newer)
+                messages: list[BaseMessage] = [HumanMessage("Use the tool: how much is 1234 + 4321?")]
+                messages.append(model.bind_tools([add], tool_choice="any", parallel_tool_calls=False).invoke(messages))
+                messages += run_calls(messages[-1])  # pyright: ignore[reportArgumentType]
+                assert messages[-1].content == "5555"
+                assert "5555" in model.invoke(messages).text
