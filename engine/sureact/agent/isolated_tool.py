@@ -5,15 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from sureact.agent.tool_process import import_path, start_tool_process
 from sureact.agent.tool_thread import LeftBehind, run_on_thread
 from sureact.errors import ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from sureact.agent.cancellation import Cancellation
 
 _START_TIMEOUT_S = 120.0
-_WORKER = "import sys; sys.path.insert(0, {!r}); from sureact.agent.isolated_worker import main; main()"
+_WORKER = "sureact.agent.isolated_worker"
 _VARIABLE = "SUREACT_ISOLATED_WORKER"
 _POLL_S = 0.05
 
@@ -55,7 +54,7 @@ class IsolatedTool:
             **_place(func, tool_name),
             "name": tool_name,
             "args": None if args is None else dict(args),
-            "path": [entry or os.getcwd() for entry in sys.path],
+            "path": import_path(),
         }
         self._tool_name = tool_name
         self._idle: list[_Worker] = []
@@ -91,7 +90,7 @@ class IsolatedTool:
                 self._idle.append(worker)
         finally:
             self._slots.release()
-        return _text(reply)
+        return text_of(reply)
 
     def _take_slot(self, timeout_s: float | None, cancellation: Cancellation | None) -> None:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -110,7 +109,7 @@ class IsolatedTool:
                 worker.end()
         worker = _Worker()
         try:
-            _text(worker.ask(self._start, _START_TIMEOUT_S, cancellation))
+            text_of(worker.ask(self._start, _START_TIMEOUT_S, cancellation))
         except BaseException as error:
             worker.end()
             if isinstance(error, ToolTimeoutError | IsolatedCallError):
@@ -128,15 +127,7 @@ class _Worker:
                 "an isolated tool was called while the program was loaded into the process of a tool. Put what the "
                 "program does below `if __name__ == '__main__':`."
             )
-        root = str(Path(__file__).parents[2])
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _WORKER.format(root)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, _VARIABLE: "1"},
-            # Ctrl-C is for the program that waits. In a session of its own it would not be behind it in priority.
-            process_group=0,
-        )
+        self._process = start_tool_process(_WORKER, **{_VARIABLE: "1"})
 
     @property
     def is_alive(self) -> bool:
@@ -205,7 +196,12 @@ def _place(func: Any, tool_name: str) -> dict[str, Any]:
     }
 
 
-def _text(reply: Mapping[str, Any]) -> str:
+def text_of(reply: Mapping[str, Any]) -> str:
+    """Return what a tool gave in its process.
+
+    Raises:
+        IsolatedCallError: it raised.
+    """
     if "text" in reply:
         return cast("str", reply["text"])
     raise IsolatedCallError(reply["message"], reply["error"], tuple(reply["types"]))

@@ -15,20 +15,37 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import psutil
 
 from sureact.agent.observation import error_message, observation_text
 from sureact.agent.tool import Tool
 
+if TYPE_CHECKING:
+    from sureact.agent.cancellation import Cancellation
+
 _MAX_CHARACTERS = 1_000_000
 
 
 def main() -> None:
     """Load the tool that the first line names, then answer calls until the input ends."""
+    requests, replies = begin()
+    calls = messages_of(requests)
+    try:
+        tool = load_tool(next(calls))
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
+        send(replies, failure(error))
+        return
+    send(replies, {"text": "ready"})
+    for args in calls:
+        send(replies, answer(tool, args))
+
+
+def begin() -> tuple[BinaryIO, BinaryIO]:
+    """Make this process one that runs tools; return the ends of its pipes, which the tools do not see."""
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
@@ -36,26 +53,23 @@ def main() -> None:
     os.dup2(2, 1)
     set_lowest_priority()
     _take_terminal_for_closed()
-    calls = _calls(requests)
-    try:
-        tool = load_tool(next(calls))
-    except (Exception, SystemExit) as error:  # the user's module may raise anything
-        _reply(replies, failure(error))
-        return
-    _reply(replies, {"text": "ready"})
-    for args in calls:
-        _reply(replies, answer(tool, args))
+    return requests, replies
 
 
 def load_tool(start: Mapping[str, Any]) -> Tool:
     """Import the function that a first message names, as the process that sent it did."""
-    sys.path[:] = [*start["path"], *(entry for entry in sys.path if entry not in start["path"])]
+    take_path(start["path"])
     function: Any = load_module(start["module"], start["file"])
     for name in start["qualname"].split("."):
         function = getattr(function, name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the process that started this one has warned already
         return Tool(function, start["name"], "", start["args"])
+
+
+def take_path(path: Sequence[str]) -> None:
+    """Import first what the process that started this one would import."""
+    sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
 
 
 def load_module(name: str, file: str | None) -> Any:
@@ -73,10 +87,10 @@ def load_module(name: str, file: str | None) -> Any:
     return module
 
 
-def answer(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
+def answer(tool: Tool, args: Mapping[str, Any], cancellation: Cancellation | None = None) -> dict[str, Any]:
     """Call the tool and return its result as text, or its error."""
     try:
-        text = tool.run(args, observation_text)
+        text = tool.run(args, observation_text, cancellation)
     except (Exception, SystemExit) as error:  # the model reads it, whatever it is
         return failure(error)
     if len(text) > _MAX_CHARACTERS:
@@ -110,8 +124,8 @@ def _take_terminal_for_closed() -> None:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _calls(requests: BinaryIO) -> Iterator[dict[str, Any]]:
-    """Read on another thread, so that the process also ends while a tool runs."""
+def messages_of(requests: BinaryIO) -> Iterator[dict[str, Any]]:
+    """Yield what arrives. Another thread reads, so that the process also ends while a tool runs."""
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def read() -> None:
@@ -124,6 +138,7 @@ def _calls(requests: BinaryIO) -> Iterator[dict[str, Any]]:
         yield json.loads(lines.get())
 
 
-def _reply(replies: BinaryIO, message: Mapping[str, Any]) -> None:
+def send(replies: BinaryIO, message: Mapping[str, Any]) -> None:
+    """Write a message."""
     replies.write(json.dumps(message).encode() + b"\n")
     replies.flush()

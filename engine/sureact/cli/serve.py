@@ -36,7 +36,7 @@ def serve_command(arguments: argparse.Namespace) -> None:
     settings, model = server_config(arguments), engine_config(arguments)
     import logging
 
-    from sureact.agent.tool_file import load_tools
+    from sureact.agent.hosted_tools import hosted_tools
     from sureact.async_engine import AsyncEngine
     from sureact.server.app import create_app
     from sureact.server.client_key import KeyFile, KeyLimits
@@ -47,7 +47,7 @@ def serve_command(arguments: argparse.Namespace) -> None:
     log_as_json(level=logging.INFO if arguments.verbose else logging.WARNING)
     if settings.api_keys is not None:  # told before the model is loaded, which takes its time
         KeyFile(settings.api_keys, KeyLimits())
-    tools = load_tools(settings.tools) if settings.tools is not None else None
+    tools = hosted_tools(settings.tools, settings.tool_timeout_s) if settings.tools is not None else None
     with load_engine(model) as engine:
         if settings.public_prefix is not None:
             declare_public_prefix(engine, settings.public_prefix)

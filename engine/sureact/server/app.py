@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sureact.agent.tool_file import load_tools
+from sureact.agent.hosted_tools import hosted_tools
 from sureact.server.agents import answer_agent_run, answer_agent_tools, served_tools
 from sureact.server.api_error import ApiError
 from sureact.server.chat_completions import answer_chat
@@ -67,14 +67,14 @@ def create_app(engine: AsyncEngine, config: ServerConfig, tools: Iterable[ToolLi
     Args:
         engine: what is served.
         config: the settings.
-        tools: what agents may call for clients; None for those of `config.tools`.
+        tools: what agents may call for clients; None for those of `config.tools`, in a process of their own.
 
     Raises:
         ToolDefinitionError: the tools cannot be read or described.
         UnsupportedSchemaError: the arguments of one cannot be enforced.
     """
     if tools is None:
-        tools = load_tools(config.tools) if config.tools is not None else ()
+        tools = hosted_tools(config.tools, config.tool_timeout_s) if config.tools is not None else ()
     serving = Serving(engine, config, served_tools(tools, config.tool_timeout_s))
 
     @contextlib.asynccontextmanager
