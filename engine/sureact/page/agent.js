@@ -24,6 +24,7 @@ class AgentRun {
   take(event) {
     const handle = AgentRun.HANDLERS[event.type];
     if (!handle) return;
+    if (event.delta) this.meter.note(true);
     growing(() => handle(this, event));
     this.render();
   }
@@ -69,8 +70,8 @@ class AgentRun {
       const place = joined(what, index !== null && `step ${index + 1}`, pointer);
       values.push(element("p", "numbers", `${place} ended early: ${reason}`));
     }
-    const numbers = this.meter.text(usage, `tools ${seconds(usage.tool_seconds)}`,
-      `all in ${seconds((performance.now() - this.meter.began) / 1000)}`);
+    const all = seconds((performance.now() - this.meter.began) / 1000);
+    const numbers = this.meter.text(usage, `tools ${seconds(usage.tool_seconds)}`, `all in ${all}`);
     const card = outputsCard(run.termination_reason, ...values, element("div", "numbers", numbers));
     if (this.outputs) this.outputs.replaceWith(card);
     else this.place.append(card);
@@ -79,15 +80,12 @@ class AgentRun {
 
   static HANDLERS = {
     "thinking.delta": (run, { step_index: index, delta }) => {
-      run.meter.note();
       run.step(index).thinking += delta;
     },
     "thought.delta": (run, { step_index: index, delta }) => {
-      run.meter.note();
       run.step(index).thought += delta;
     },
     "call.delta": (run, { step_index: index, delta }) => {
-      run.meter.note();
       run.step(index).call += delta;
     },
     "call.withdrawn": (run, { step_index: index, tool_name: name, tool_args: args }) => {
@@ -122,7 +120,6 @@ class AgentRun {
       run.place.append(element("div", "step", truncatedPart(trimmed, dropped)));
     },
     "output.delta": (run, { delta }) => {
-      run.meter.note();
       run.outputText += delta;
       if (run.outputs) return;
       run.outputs = element("div", "step cursor", element("h3", "", "Outputs"), element("div", ""));
@@ -155,6 +152,9 @@ function startAgent() {
   }
 
   function showTools(tools) {
+    const listed = JSON.stringify(tools);
+    if (at("tools").listed === listed) return; // what is picked stays so
+    at("tools").listed = listed;
     at("tools").hidden = !tools.length;
     at("tools").replaceChildren(element("legend", "", "Tools"), ...tools.map(({ name, description }) => {
       const box = element("input", "");

@@ -86,9 +86,11 @@ class Meter {
     this.began = performance.now();
   }
 
-  note() {
-    this.last = performance.now();
-    this.first ??= this.last;
+  // A token came. Where others than the model take time in between, only the first is noted.
+  note(isOnlyFirst = false) {
+    const now = performance.now();
+    this.first ??= now;
+    this.last = isOnlyFirst ? this.first : now;
   }
 
   text(usage, ...others) {

@@ -1,16 +1,22 @@
-"""A headless Chromium for tests of the server's page."""
+"""A headless Chromium, the page of a server in it, and how a user goes about with it."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
+from tests.engine.server.agent_servers import SaltedScript
+from tests.engine.server.http_servers import RunningServer
 
 TIMEOUT_MS = 20_000
+HOSTILE = "<script>document.title='x'</script><img src=x onerror=alert(1)><b>bold</b>"
+VALUE = '{"name": "Ana", "age": 34, "languages": ["pt", "en"]}'
+"""Valid under the schema that the page begins with."""
 
 
 @contextmanager
@@ -64,3 +70,40 @@ class WatchedPage:
     def _see(self, url: str) -> None:
         if not url.startswith(f"{self.address}/"):
             self.faults.append(f"request of {url}")
+
+
+def say(page: Page, text: str) -> None:
+    """Say something to the model."""
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def answers(page: Page) -> Locator:
+    """The model's messages."""
+    return page.locator(".message:not(.user)")
+
+
+def ended(page: Page) -> Locator:
+    """What is told below answers that have ended."""
+    return page.locator("#messages .numbers").filter(has_text=re.compile("ended by itself|stopped|out of tokens|waits"))
+
+
+def open_tab(page: Page, name: str) -> None:
+    """Open a tab."""
+    page.get_by_role("tab", name=name).click()
+
+
+def run_agent(watched: WatchedPage, server: RunningServer, script: list[str]) -> Page:
+    """Run an agent whose model says the texts of a script."""
+    server.serving.lm = SaltedScript(script)
+    page = watched.page
+    open_tab(page, "Agent")
+    page.get_by_role("textbox", name="Question").fill("How much?")
+    page.keyboard.press("Enter")
+    return page
+
+
+Open = Callable[..., WatchedPage]
+"""Opens the page of a server, a fresh one by default."""
+Run = Callable[..., RunningServer]
+"""Runs a server with the options given."""
