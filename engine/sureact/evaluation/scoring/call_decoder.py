@@ -11,7 +11,7 @@ from typing_extensions import override
 from sureact.agent import call_opening
 from sureact.agent.call_opening import CLOSE_TAG, OPEN_TAG, is_stopped
 from sureact.agent.formats.qwen_tool_call import QwenToolCallFormat
-from sureact.agent.prompt_format import call_branches, plain_text, template_text
+from sureact.agent.prompt_format import call_branches, ids_of_tag, plain_text, template_text
 from sureact.constraints.call_grammar import ControlToken, tool_call_grammar
 from sureact.errors import ConstraintError
 from sureact.evaluation.scoring.call_reading import ReadCall, first_object, judged, read_calls
@@ -166,21 +166,12 @@ def calls_schema(tools: Mapping[str, Tool]) -> dict[str, Any]:
 
 def opening_stops(session: LanguageModelSession) -> list[str | tuple[int, ...]]:
     """Return what a call begins with: its tag, as text and as ids, or the bare JSON of small models."""
-    return call_opening.opening_stops(ids_of(OPEN_TAG, session))
+    return call_opening.opening_stops(ids_of_tag(OPEN_TAG, session))
 
 
 def closing_stops(session: LanguageModelSession) -> list[str | tuple[int, ...]]:
     """Return what a call ends with."""
-    return [CLOSE_TAG, ids_of(CLOSE_TAG, session)]
-
-
-def ids_of(tag: str, session: LanguageModelSession) -> tuple[int, ...]:
-    """Return the ids of a tag. The session stays as it is."""
-    num_tokens = len(session.token_ids)
-    session.append(template_text(tag))
-    ids = tuple(session.token_ids[num_tokens:])
-    session.truncate(num_tokens)
-    return ids
+    return [CLOSE_TAG, ids_of_tag(CLOSE_TAG, session)]
 
 
 def _cut_off() -> ReadCall:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from typing_extensions import override
 
 from sureact.agent.call_opening import CLOSE_TAG, OPEN_TAG
-from sureact.agent.prompt_format import template_text
-from sureact.evaluation.scoring.call_decoder import ids_of
+from sureact.agent.prompt_format import ids_of_tag, template_text
 from sureact.evaluation.scoring.call_reading import ReadCall, judged, read_calls
 from sureact.evaluation.scoring.foreign_loop import MAX_TURN_TOKENS, ForeignLoop, LoopTask
 from sureact.evaluation.scoring.qwen_agent_package import (
@@ -124,7 +123,7 @@ class _EngineChat(BaseFnCallModel):
         try:
             # Tags in messages are control tokens to the model, as on the servers that the package is made for.
             session.append(self._lm.render_chat(messages).text, parse_control_tokens=True)
-            tags = {ids_of(tag, session): tag for tag in _TAGS}
+            tags = {ids_of_tag(tag, session): tag for tag in _TAGS}
             text = ""
             left = self._max_tokens
             while left > 0:
