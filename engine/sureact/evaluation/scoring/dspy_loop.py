@@ -68,7 +68,9 @@ class _Warnings(logging.Filter):
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        self.texts.append(record.getMessage())
+        # A traceback may follow, of which the last line says what is wrong.
+        first, *others = record.getMessage().strip().splitlines()
+        self.texts.append(" ".join([first, *others[-1:]]))
         return False
 
 

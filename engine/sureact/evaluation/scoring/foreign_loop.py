@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,11 +44,20 @@ class ForeignLoop(ABC):
         """Run a task; note calls, tokens and outputs in `run` as they come, so that they outlive an error."""
 
     def run(self, task: LoopTask) -> PeerRun:
-        """Run a task. Whatever the loop raises is how the run ended: without an answer."""
+        """Run a task. What the loop raises is how the run ended: without an answer. Mistakes of ours are raised."""
         run = PeerRun()
         try:
             self.play(task, run)
         except Exception as error:  # a loop of others may fail in any way, and the next case goes on
+            if _is_own_mistake(error):
+                raise
             run.outputs = None
-            run.fault = f"{type(error).__name__}: {error}"[:_MAX_FAULT_CHARACTERS]
+            run.fault = f"{type(error).__name__}: {error}"
+        run.fault = " ".join(run.fault.split())[:_MAX_FAULT_CHARACTERS]
         return run
+
+
+def _is_own_mistake(error: Exception) -> bool:
+    """Whether our code raised what it does not mean to: an error of Python's own."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return type(error).__module__ == "builtins" and frame.f_globals.get("__name__", "").startswith("sureact.")

@@ -97,6 +97,8 @@ def test_a_loop_that_ends_early_says_why_and_logs_nothing(
     logging.getLogger("dspy").propagate = True
     run, _ = play(monkeypatch, tiny_engine)
     assert run.fault.startswith("Ending the trajectory: Agent failed to select a valid tool: ")
+    assert run.fault.endswith("ValueError: no tool")
+    assert str(Path(dspy.__file__).parent) not in run.fault
     assert (run.calls, run.outputs, caplog.text) == ([], {"answer": 4.0}, "")
     assert logging.getLogger("dspy.predict.react").filters == []
 
@@ -107,6 +109,12 @@ def test_a_parse_error_that_ends_dspy_ends_the_run_only(roomy_engine: Engine) ->
     assert run.fault.partition(":")[0] in ("AdapterParseError", "AnswerTruncatedError")
     assert run.outputs is None
     assert run.num_tokens > 0
+
+
+def test_a_mistake_of_ours_is_not_held_against_a_peer() -> None:
+    engine: Any = object()
+    with pytest.raises(AttributeError):
+        DspyLoop(engine).run(TASK)
 
 
 def test_the_prompt_changes_with_what_goes_into_it(tiny_engine: Engine) -> None:

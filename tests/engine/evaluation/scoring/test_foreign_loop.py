@@ -32,7 +32,8 @@ def test_a_crash_is_an_outcome_that_keeps_what_came_before() -> None:
     assert (len(run.calls), run.num_tokens) == (1, 3)
 
 
-def test_a_long_message_is_cut() -> None:
+def test_a_long_message_is_cut_and_one_line() -> None:
+    assert FailingLoop(ValueError("a\n\n b")).run(TASK).fault == "ValueError: a b"
     assert len(FailingLoop(ValueError("x" * 9999)).run(TASK).fault) == 500
 
 
