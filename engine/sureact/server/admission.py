@@ -53,10 +53,11 @@ class Admission:
             max_queued: requests that wait at once, for their turn or for their body.
             queue_timeout_s: longest wait for a turn, in seconds.
             request_timeout_s: longest run, in seconds; None is no limit.
-            max_agents: of those that run, how many may be runs of agents; None for half of them, at least one.
+            max_agents: of those that run, how many may be runs of agents; None for half of them, at least one. The
+                other places are not waited for by runs either.
         """
         self._max_running = max_running
-        self._max_agents = max(max_running // 2, 1) if max_agents is None else max_agents
+        self._max_agents = min(max(max_running // 2, 1) if max_agents is None else max_agents, max_running)
         self._max_entered = max_running + max_queued
         self.queue_timeout_s = queue_timeout_s
         self.request_timeout_s = request_timeout_s
@@ -115,7 +116,8 @@ class Admission:
             if use.num_entered >= most:
                 message = f"This key may have {most:,} requests at once, running and queued, and has."
                 raise _too_many(message, _RETRY_AFTER_S, "too_many_requests")
-        if self.num_entered >= self._max_entered:
+        kept_for_others = self._max_running - self._max_agents if is_agent else 0
+        if self.num_entered >= self._max_entered - kept_for_others:
             raise _unavailable("The server has as many requests as it takes. Ask again later.", "overloaded")
         seat = Seat(self, key, is_agent=is_agent)
         self._seats[seat] = None

@@ -76,13 +76,13 @@ class ServedAgent:
             ApiError: the request cannot be carried out.
             SureactError: the engine failed.
         """
-        bridge = _Bridge()
+        bridge = _Bridge(is_heard=tell is not None)
         task = asyncio.ensure_future(bridge.keep(call_on_thread(partial(self._work, bridge), gives_up_tools=True)))
         task.add_done_callback(lambda _: bridge.events.put_nowait(None))
         try:
-            while (event := await bridge.events.get()) is not None:
-                bridge.room.release()
-                if tell is not None:
+            if tell is not None:
+                while (event := await bridge.events.get()) is not None:
+                    bridge.room.release()
                     await tell(event)
             return await task
         finally:
@@ -161,7 +161,8 @@ class ServedAgent:
 class _Bridge:
     """From the thread of a run to the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_heard: bool) -> None:
+        self._is_heard = is_heard
         self.events: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
         self.room = threading.Semaphore(_MAX_EVENTS_AHEAD)
         self._loop = asyncio.get_running_loop()
@@ -184,7 +185,9 @@ class _Bridge:
             RequestAbortedError: the run was cancelled while the client did not read.
         """
         cancellation = current_cancellation()
-        for event in events:
+        for event in events:  # which are made in any case, since the answer is their sum
+            if not self._is_heard:
+                continue
             while not self.room.acquire(timeout=_LOOK_UP_S):
                 if cancellation is not None:
                     cancellation.raise_if_cancelled()

@@ -194,3 +194,14 @@ def test_runs_of_agents_leave_places_for_others(limits: dict[str, int], most: in
         assert (seats.num_running, seats.num_agents, seats.num_entered) == (0, 0, 0)
 
     asyncio.run(main())
+
+
+def test_runs_that_wait_leave_entries_for_others() -> None:
+    seats = admission(max_running=4, max_queued=1)
+    runs = [seats.enter(None, is_agent=True) for _ in range(3)]
+    assert refusal(lambda: seats.enter(None, is_agent=True)).code == "overloaded"
+    others = [seats.enter(None) for _ in range(2)]
+    assert refusal(seats.enter, None).code == "overloaded"
+    for seat in runs + others:
+        seat.leave()
+    assert seats.num_entered == 0
