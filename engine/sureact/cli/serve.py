@@ -53,5 +53,7 @@ def serve_command(arguments: argparse.Namespace) -> None:
             declare_public_prefix(engine, settings.public_prefix)
         server = HttpServer(create_app(AsyncEngine.of(engine), settings, tools))
         server.reload_keys_at_hangup()
-        note(f"Serving {engine.name} at http://{settings.host}:{settings.port}/v1 (interrupt to end).")
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        address = f"http://{host}:{settings.port}"
+        note(f"Serving {engine.name} at {address}/v1, with a page to try it at {address}/ (interrupt to end).")
         server.run()

@@ -42,7 +42,7 @@ async function showModel() {
 // Tells whether the server may be asked; the way is open even where a key is wanted.
 async function watchState(refresh) {
   const state = document.getElementById("state");
-  const texts = { ready: "ready", unready: "loading", unreachable: "unreachable" };
+  const texts = { ready: "ready", unready: "not ready", unreachable: "unreachable" };
   for (;;) {
     let now = "unreachable";
     try {

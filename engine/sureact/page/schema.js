@@ -101,7 +101,8 @@ function startSchema() {
 
   function tell(place, kind, text) {
     place.dataset.verdict = kind;
-    place.textContent = visible(text);
+    const shown = visible(text);
+    if (place.textContent !== shown) place.textContent = shown; // what is told is read aloud
   }
 
   const schemaChecker = new Checker(({ error }, _, isNewest) => {
@@ -109,7 +110,7 @@ function startSchema() {
     const isKeyMissing = error && error.status === 401;
     schemaField.toggleAttribute("aria-invalid", Boolean(error) && !isKeyMissing);
     if (!error) tell(verdict, "valid", "The schema can be enforced.");
-    else tell(verdict, "invalid", joined(error.pointer !== undefined && `at ${error.pointer || "the top"}`, error.message));
+    else tell(verdict, "invalid", joined(error.pointer !== undefined && `at ${error.pointer || "top level"}`, error.message));
   }, 50);
 
   // Return the schema; undefined, and told, if it is no JSON.
@@ -141,7 +142,7 @@ function startSchema() {
     const place = found.length ? "" : ` from character ${count + 1} on`;
     tell(valueVerdict, status, VERDICTS[status] + (status === "invalid" ? place : ""));
     faults.replaceChildren(...found.map(({ pointer, message }) =>
-      element("li", "", element("code", "", pointer || "/"), ` ${message}`)));
+      element("li", "", element("code", "", pointer || "top level"), ` ${message}`)));
   }, 100);
 
   async function run(signal) {

@@ -1,15 +1,28 @@
 """What holds for all of the server's page: keys, the keyboard, widths and colors."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
-from tests.engine.server.agent_servers import FINISH, step
-from tests.engine.server.browser.watched_page import VALUE, Open, Run, ended, open_tab, run_agent, say
+from playwright.sync_api import Browser, Page, expect
+from tests.engine.server.agent_servers import FINISH, add, step
+from tests.engine.server.browser.watched_page import (
+    VALUE,
+    Open,
+    Run,
+    WatchedPage,
+    answers,
+    ended,
+    open_tab,
+    run_agent,
+    say,
+)
 from tests.engine.server.http_servers import RunningServer
 from tests.engine.server.scripted_engine import ScriptedEngine
+
+from sureact.engine import Engine
 
 pytestmark = pytest.mark.browser
 
@@ -96,6 +109,32 @@ def test_nothing_is_wider_than_the_screen_and_all_text_can_be_read(
     for color in ("--fg", "--dim", "--accent", "--error", "--good"):
         assert contrast(page, color, "--bg") >= 4.5, color
     assert contrast(page, "--on-accent", "--accent") >= 4.5
+
+
+@pytest.mark.model
+def test_the_real_model_answers_on_every_tab(browser: Browser, model_folder: Path) -> None:
+    with Engine(str(model_folder), quantization="int8", max_model_len=2048, kv_cache_gb=0.2) as engine:
+        server = RunningServer(engine, tools=[add])
+        try:
+            watched = WatchedPage(browser.new_context(), server.address)
+            page = watched.page
+            page.set_default_timeout(120_000)
+            page.get_by_label("Most tokens").fill("12")
+            say(page, "Say hello.")
+            ended(page).wait_for()
+            assert answers(page).locator(".prose").inner_text()
+            open_tab(page, "Schema")
+            page.get_by_role("button", name="Run").click()
+            page.locator("#value-verdict[data-verdict=valid]").wait_for()
+            assert set(json.loads(page.locator("#value").inner_text())) == {"name", "age", "languages"}
+            open_tab(page, "Agent")
+            page.get_by_role("textbox", name="Question").fill("How much is 17 plus 25?")
+            page.keyboard.press("Enter")
+            page.get_by_role("heading", name="Outputs (").and_(page.get_by_text("(finish)")).wait_for()
+            expect(page.locator("#steps .step").first).to_contain_text("add {")
+            watched.check()
+        finally:
+            server.end()
 
 
 def contrast(page: Page, front: str, back: str) -> float:
