@@ -13,6 +13,7 @@ from tests.engine.server.conftest import Client
 from tests.engine.server.scripted_engine import ScriptedEngine
 
 from sureact.agent.tool import Tool
+from sureact.engine import Engine
 from sureact.errors import ToolDefinitionError, UnsupportedSchemaError
 from sureact.server.agents import served_tools
 
@@ -318,3 +319,30 @@ def test_dates_of_tools_and_outputs_are_text(engine: ScriptedEngine) -> None:
     answer = agents.ask(signature="question -> day: date")
     assert answer["outputs"] == {"day": "2024-02-29"}
     assert "2024" in answer["trajectory"][0]["observation"]
+
+
+def test_a_key_is_needed_and_its_runs_share_nothing_with_others(engine: ScriptedEngine, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("one:the-first-long-key\ntwo:the-second-long-key\n")
+    agents = AgentClient(engine, api_keys=str(keys))
+    assert agents.get("/v1/agents/tools").status_code == agents.post(PATH, ASK).status_code == 401
+    salts: list[str | None] = []
+    for key in ("the-first-long-key", "the-second-long-key"):
+        lm = agents.say(FINISH)
+        response = agents.post(PATH, ASK, headers={"authorization": f"Bearer {key}"})
+        assert response.status_code == 200
+        salts += lm.salts
+    assert len(set(salts)) == 2
+    assert None not in salts
+
+
+@pytest.mark.model
+def test_the_real_model_answers_with_a_tool(model_folder: Path) -> None:
+    with Engine(str(model_folder), quantization="int8", max_model_len=4096) as real:
+        agents = AgentClient(real, [add])
+        fields = {"question": "What is 1234 + 4321? Use the tool.", "signature": "question -> answer: int"}
+        answer = agents.ask(**fields, format=None, tools=["add"], max_iters=3)
+    assert type(answer["outputs"]["answer"]) is int, "whether it is right is up to the model"
+    first = answer["trajectory"][0]
+    assert (first["tool_name"], first["tool_args"], first["observation"]) == ("add", {"a": 1234, "b": 4321}, "5555")
+    assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
