@@ -12,7 +12,8 @@ from sureact.async_session import AsyncSession
 from sureact.async_stream import AsyncDeltaStream, Attach
 from sureact.async_workers import AsyncWorkers
 from sureact.config import Determinism
-from sureact.engine import Engine, Prompts, is_list_of_prompts
+from sureact.engine import Engine
+from sureact.engine_verbs import Prompts, is_list_of_prompts
 from sureact.errors import ConfigError
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.outputs import RequestOutput, group_completions

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Literal
 
-from typing_extensions import TypeIs
+from typing_extensions import override
 
-from sureact.config import Determinism, EngineConfig, ResolvedConfig
+from sureact.config import Determinism, EngineConfig
+from sureact.engine_verbs import EngineVerbs
 from sureact.errors import ConfigError
 from sureact.execution.engine_loop import EngineLoop
 from sureact.execution.engine_stats import EngineStats
@@ -26,21 +26,16 @@ from sureact.scheduling.request_factory import RequestFactory
 from sureact.scheduling.scheduler import Scheduler
 from sureact.session import Session
 from sureact.stream import DeltaStream, judged_output
-from sureact.tokens.chat_template import Message, PromptText
-from sureact.tokens.prompt_encoder import Prompt, PromptEncoder
+from sureact.tokens.prompt_encoder import Prompt
 from sureact.weights.fingerprint import model_fingerprint
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sureact.drafts.drafter import Drafter
-    from sureact.tokens.vocabulary import Vocabulary
-
-Prompts = list[str] | list[list[int]] | list[PromptText]
-"""Several of them."""
 
 
-class Engine:
+class Engine(EngineVerbs):
     """A model ready to generate. Safe to call from many threads: their requests are computed together."""
 
     def __init__(
@@ -97,11 +92,9 @@ class Engine:
             ),
             progress,
         )
-        self.config: ResolvedConfig = loaded.config
+        super().__init__(loaded.config, loaded.tokenizer)
         self.folder: Path = loaded.folder
         """Holds the files of the model."""
-        self._tokenizer = loaded.tokenizer
-        self._encoder = PromptEncoder(loaded.tokenizer, self.config.model_name)
         self._requests = RequestFactory(self.config, loaded.tokenizer, self._encoder, loaded.repetition_penalty)
         self._cache = loaded.cache
         scheduler = Scheduler(
@@ -116,21 +109,6 @@ class Engine:
         weakref.finalize(self, self._loop.close)
 
     @property
-    def name(self) -> str:
-        """Name of the model."""
-        return self.config.model_name
-
-    @property
-    def context_len(self) -> int:
-        """Most tokens a context can hold, generated ones included."""
-        return self.config.max_model_len
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The model's token ids."""
-        return self._tokenizer.vocabulary
-
-    @property
     def loop(self) -> EngineLoop:
         """What runs the requests; for sessions and other fronts of the engine."""
         return self._loop
@@ -139,62 +117,6 @@ class Engine:
     def session_origin(self) -> SessionOrigin:
         """What a saved session must have been made with."""
         return SessionOrigin.of(self.config, model_fingerprint(self.folder))
-
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether the model says how a chat is written."""
-        return self._tokenizer.chat_template is not None
-
-    @overload
-    def generate(
-        self,
-        prompt: Prompts,
-        params: SamplingParams | None = None,
-        constraint: object = None,
-        *,
-        parse_control_tokens: bool = False,
-        cache_salt: str | None = None,
-    ) -> list[RequestOutput]: ...
-
-    @overload
-    def generate(
-        self,
-        prompt: Prompt,
-        params: SamplingParams | None = None,
-        constraint: object = None,
-        *,
-        parse_control_tokens: bool = False,
-        cache_salt: str | None = None,
-    ) -> RequestOutput: ...
-
-    def generate(
-        self,
-        prompt: Prompt | Prompts,
-        params: SamplingParams | None = None,
-        constraint: object = None,
-        *,
-        parse_control_tokens: bool = False,
-        cache_salt: str | None = None,
-    ) -> RequestOutput | list[RequestOutput]:
-        """Generate after one prompt, or after each of a list of them, which are computed together.
-
-        Args:
-            prompt: a prompt, or a list of prompts.
-            params: how to pick tokens; greedy by default.
-            constraint: a `Constraint`, a Python type or an outlines type that the text must match, or None.
-            parse_control_tokens: whether `<|im_end|>` and the like in a text become control tokens.
-            cache_salt: prompts share cached beginnings only with those of the same salt, and with declared public
-                prefixes, so that timing tells nothing of another's prompts.
-
-        Raises:
-            ConfigError: a prompt is empty.
-            PromptTooLongError: a prompt and `max_tokens` exceed the context length.
-            ConstraintError: the constraint cannot be compiled, or the model cannot go on under it.
-        """
-        if is_list_of_prompts(prompt):
-            prompts = [self.encode_prompt(item, parse_control_tokens) for item in prompt]
-            return self._generate_all(prompts, params, constraint, cache_salt)
-        return self._generate_all([self.encode_prompt(prompt, parse_control_tokens)], params, constraint, cache_salt)[0]
 
     def stream(
         self,
@@ -218,17 +140,6 @@ class Engine:
             raise ConfigError(f"n is {params.n}; a stream has one text. Call generate, or stream n times.")
         sequence = CachedSequence(self.encode_prompt(prompt, parse_control_tokens), cache_salt=cache_salt)
         return self.start(self.new_request(sequence, params, constraint, owns_sequence=True))
-
-    def chat(
-        self,
-        messages: Sequence[Message],
-        params: SamplingParams | None = None,
-        constraint: object = None,
-        *,
-        cache_salt: str | None = None,
-    ) -> RequestOutput:
-        """Generate the assistant's next message with the model's chat template."""
-        return self._generate_all([self.encode(self.render_chat(messages))], params, constraint, cache_salt)[0]
 
     def session(self, *, cache_salt: str | None = None) -> Session:
         """Open an empty session; `cache_salt` as in `generate`."""
@@ -258,49 +169,10 @@ class Engine:
         """What the engine did since it started."""
         return self._loop.stats
 
+    @override
     def close(self) -> None:
         """End all requests and give the memory back."""
         self._loop.close()
-
-    def render_chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, object]] = (),
-        add_generation_prompt: bool = True,
-        variables: Mapping[str, object] | None = None,
-    ) -> PromptText:
-        """Render messages with the model's chat template; contents stay text whatever they hold.
-
-        `variables` are further ones that the template knows, such as `enable_thinking`.
-
-        Raises:
-            ConfigError: the model has no chat template, or the template refuses the messages.
-        """
-        template = self._tokenizer.chat_template
-        if template is None:
-            raise ConfigError(f"{self.name} has no chat template. Use generate with a prompt of your own.")
-        return template.render(messages, tools, add_generation_prompt, **(variables or {}))
-
-    def count_tokens(self, text: str) -> int:
-        """Tokens of a text."""
-        return len(self._tokenizer.encode(text))
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Text of token ids; control tokens have none."""
-        return self._tokenizer.decode(token_ids)
-
-    def encode(self, text: Prompt, *, parse_control_tokens: bool = False) -> list[int]:
-        """Token ids of a prompt or of a piece of one.
-
-        Raises:
-            ConfigError: a text ends in a blank, or an id is not in the vocabulary.
-        """
-        return self._encoder.encode(text, parse_control_tokens=parse_control_tokens)
-
-    def encode_prompt(self, prompt: Prompt, parse_control_tokens: bool) -> list[int]:
-        """Token ids of a whole prompt, which must not be empty."""
-        return self._encoder.encode_whole(prompt, parse_control_tokens=parse_control_tokens)
 
     def new_request(
         self,
@@ -354,20 +226,10 @@ class Engine:
         """Give a sequence keys and values, or say why that cannot be; see `kv_transfer.write_kv`."""
         return write_kv(self._loop, self._cache, sequence, layers)
 
-    def __enter__(self) -> Self:
-        """Enter a `with` block that closes the engine."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the engine."""
-        self.close()
-
+    @override
     def _generate_all(
         self, prompts: list[list[int]], params: SamplingParams | None, constraint: object, cache_salt: str | None
     ) -> list[RequestOutput]:
-        """Submit every completion of every prompt at once, then collect them in order."""
         num_completions = params.n if params is not None else 1
         requests = [
             self.new_request(
@@ -392,8 +254,3 @@ class Engine:
 def _last_output(request: Request) -> StepOutput:
     """Wait for the end of a request."""
     return next(delta.output for delta in request.deltas() if delta.output is not None)
-
-
-def is_list_of_prompts(prompt: Prompt | Prompts) -> TypeIs[Prompts]:
-    """Tell a list of prompts from a single prompt, which may be a list of token ids."""
-    return isinstance(prompt, list) and not all(isinstance(item, int) for item in prompt)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from typing_extensions import override
 
 from sureact.config import EngineConfig
 from sureact.constraints.python_type import constraint_of
-from sureact.engine import Prompts, is_list_of_prompts
+from sureact.engine_verbs import EngineVerbs
 from sureact.errors import ConfigError
 from sureact.execution.cpu_runtime import hand_over_interpreter_quickly
 from sureact.isolation.channel import Channel
@@ -19,23 +21,20 @@ from sureact.isolation.messages import Generate, pack_constraint
 from sureact.isolation.process_session import ProcessSession
 from sureact.isolation.process_stream import Mailbox, ProcessStream
 from sureact.outputs import RequestOutput, group_completions
-from sureact.tokens.prompt_encoder import Prompt, PromptEncoder
 from sureact.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
     from sureact.async_engine import EngineOptions
     from sureact.config import ResolvedConfig
     from sureact.execution.engine_stats import EngineStats
     from sureact.sampling_params import SamplingParams
     from sureact.saved_session import SessionOrigin
-    from sureact.tokens.chat_template import Message, PromptText
-    from sureact.tokens.vocabulary import Vocabulary
+    from sureact.tokens.prompt_encoder import Prompt
 
 
-class EngineProcess:
+class EngineProcess(EngineVerbs):
     """An `Engine`, which describes each verb, in a process of its own. Safe to call from many threads.
 
     Python threads that compute slow an engine in their process down to a crawl: take this one where many agents run
@@ -62,31 +61,9 @@ class EngineProcess:
         # An engine that is forgotten, or still open when Python ends, closes as if asked to.
         weakref.finalize(self, channel.close)
         config, folder, num_logits = cast("tuple[ResolvedConfig, Path, int]", channel.loaded)
-        self.config = config
-        self._tokenizer = Tokenizer(folder, num_logits=num_logits)
-        self._encoder = PromptEncoder(self._tokenizer, config.model_name)
+        super().__init__(config, Tokenizer(folder, num_logits=num_logits))
         self._session_ids = itertools.count(1)
         hand_over_interpreter_quickly()
-
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-        return self.config.model_name
-
-    @property
-    def context_len(self) -> int:
-        """Most tokens a context can hold, generated ones included."""
-        return self.config.max_model_len
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The model's token ids."""
-        return self._tokenizer.vocabulary
-
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether the model says how a chat is written."""
-        return self._tokenizer.chat_template is not None
 
     @property
     def process_id(self) -> int:
@@ -103,43 +80,6 @@ class EngineProcess:
         """What a saved session must have been made with."""
         return self.channel.ask("session_origin")
 
-    @overload
-    def generate(
-        self,
-        prompt: Prompts,
-        params: SamplingParams | None = None,
-        constraint: object = None,
-        *,
-        parse_control_tokens: bool = False,
-        cache_salt: str | None = None,
-    ) -> list[RequestOutput]: ...
-
-    @overload
-    def generate(
-        self,
-        prompt: Prompt,
-        params: SamplingParams | None = None,
-        constraint: object = None,
-        *,
-        parse_control_tokens: bool = False,
-        cache_salt: str | None = None,
-    ) -> RequestOutput: ...
-
-    def generate(
-        self,
-        prompt: Prompt | Prompts,
-        params: SamplingParams | None = None,
-        constraint: object = None,
-        *,
-        parse_control_tokens: bool = False,
-        cache_salt: str | None = None,
-    ) -> RequestOutput | list[RequestOutput]:
-        """Generate after one prompt, or after each of a list of them, which are computed together."""
-        if is_list_of_prompts(prompt):
-            prompts = [self._whole(item, parse_control_tokens) for item in prompt]
-            return self._generate_all(prompts, params, constraint, cache_salt)
-        return self._generate_all([self._whole(prompt, parse_control_tokens)], params, constraint, cache_salt)[0]
-
     def stream(
         self,
         prompt: Prompt,
@@ -152,19 +92,8 @@ class EngineProcess:
         """Generate after one prompt, piece by piece. Closing the stream cancels."""
         if params is not None and params.n != 1:
             raise ConfigError(f"n is {params.n}; a stream has one text. Call generate, or stream n times.")
-        token_ids = self._whole(prompt, parse_control_tokens)
+        token_ids = self.encode_prompt(prompt, parse_control_tokens)
         return self._start(token_ids, params, constraint, is_streamed=True, completion_index=0, cache_salt=cache_salt)
-
-    def chat(
-        self,
-        messages: Sequence[Message],
-        params: SamplingParams | None = None,
-        constraint: object = None,
-        *,
-        cache_salt: str | None = None,
-    ) -> RequestOutput:
-        """Generate the assistant's next message with the model's chat template."""
-        return self._generate_all([self.encode(self.render_chat(messages))], params, constraint, cache_salt)[0]
 
     def session(self, *, cache_salt: str | None = None) -> ProcessSession:
         """Open an empty session; `cache_salt` as in `generate`.
@@ -183,7 +112,7 @@ class EngineProcess:
 
     def declare_public_prefix(self, prompt: Prompt, *, parse_control_tokens: bool = False) -> None:
         """Let requests of every `cache_salt` share the keys and values of this beginning."""
-        self.channel.ask("declare_public_prefix", self._whole(prompt, parse_control_tokens))
+        self.channel.ask("declare_public_prefix", self.encode_prompt(prompt, parse_control_tokens))
 
     def clear_prefix_cache(self) -> None:
         """Forget the beginnings that prompts could share; sessions and running requests keep what they hold."""
@@ -193,56 +122,10 @@ class EngineProcess:
         """What the engine did since it started."""
         return self.channel.ask("stats")
 
+    @override
     def close(self) -> None:
         """End all requests and the process."""
         self.channel.close()
-
-    def render_chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, object]] = (),
-        add_generation_prompt: bool = True,
-        variables: Mapping[str, object] | None = None,
-    ) -> PromptText:
-        """Render messages with the model's chat template; contents stay text whatever they hold.
-
-        Raises:
-            ConfigError: the model has no chat template, or the template refuses the messages.
-        """
-        template = self._tokenizer.chat_template
-        if template is None:
-            raise ConfigError(f"{self.name} has no chat template. Use generate with a prompt of your own.")
-        return template.render(messages, tools, add_generation_prompt, **(variables or {}))
-
-    def count_tokens(self, text: str) -> int:
-        """Tokens of a text."""
-        return len(self._tokenizer.encode(text))
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Text of token ids; control tokens have none."""
-        return self._tokenizer.decode(token_ids)
-
-    def encode(self, text: Prompt, *, parse_control_tokens: bool = False) -> list[int]:
-        """Token ids of a prompt or of a piece of one.
-
-        Raises:
-            ConfigError: a text ends in a blank, or an id is not in the vocabulary.
-        """
-        return self._encoder.encode(text, parse_control_tokens=parse_control_tokens)
-
-    def __enter__(self) -> Self:
-        """Enter a `with` block that closes the engine."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the engine."""
-        self.close()
-
-    def _whole(self, prompt: Prompt, parse_control_tokens: bool) -> list[int]:
-        return self._encoder.encode_whole(prompt, parse_control_tokens=parse_control_tokens)
 
     def _start(
         self, token_ids: list[int], params: SamplingParams | None, constraint: object, **options: Any
@@ -257,10 +140,10 @@ class EngineProcess:
             keep_alive=self,
         )
 
+    @override
     def _generate_all(
         self, prompts: list[list[int]], params: SamplingParams | None, constraint: object, cache_salt: str | None
     ) -> list[RequestOutput]:
-        """Ask for every completion of every prompt at once, then collect them in order."""
         num_completions = params.n if params is not None else 1
         streams: list[ProcessStream] = []
         try:
