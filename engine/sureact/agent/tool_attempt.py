@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sureact.agent.event_loop import shared_event_loop
+from sureact.agent.module_scope import current_cancellation
 from sureact.agent.tool_thread import LeftBehind, run_on_thread
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ class ToolAttempt:
                 result = self._func(**self._convert(args))
                 return result if _is_pending(result) else finish(result)
 
-            if timeout_s is None and cancellation is None:
+            # A run that can be cancelled works on a thread that was started for it: none that a function could need.
+            if timeout_s is None and cancellation is None and current_cancellation() is None:
                 pending = work()
             else:
                 pending = run_on_thread(work, timeout_s, cancellation, self._left_behind)

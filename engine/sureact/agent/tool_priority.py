@@ -8,9 +8,8 @@ import os
 import sys
 from contextlib import suppress
 
-TOOL_NICENESS = 10
-"""Of threads that run tools. One that waits for a processor may hold Python's interpreter, and all agents wait with it,
-so it is not the highest."""
+TOOL_NICENESS = 19
+"""Of threads that run tools: they get what others leave."""
 
 
 def lower_thread_priority() -> None:
@@ -20,5 +19,4 @@ def lower_thread_priority() -> None:
     """
     if sys.platform == "linux":
         with suppress(OSError):  # a sandbox without priorities
-            own = os.getpriority(os.PRIO_PROCESS, 0)
-            os.setpriority(os.PRIO_PROCESS, 0, max(own, TOOL_NICENESS))
+            os.setpriority(os.PRIO_PROCESS, 0, TOOL_NICENESS)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sureact.agent.cancellation import Cancellation
+from sureact.agent.module_scope import cancelled_by
 from sureact.agent.observation import observation_text
 from sureact.agent.tool import Tool
 from sureact.agent.tool_attempt import MAX_ITEMS, first_items
@@ -119,6 +120,11 @@ def test_what_hangs_while_its_result_is_read_is_left_behind_too():
 def test_a_tool_without_limit_runs_on_the_callers_thread():
     assert Tool(thread_name)() == threading.current_thread().name
     assert Tool(thread_name, timeout_s=20)() == "sureact-tool"
+
+
+def test_on_a_thread_that_was_started_for_a_run_a_tool_has_a_thread_of_its_own():
+    with cancelled_by(Cancellation()):
+        assert Tool(thread_name)() == "sureact-tool"
 
 
 @pytest.mark.parametrize("func", [hang, functools.partial(wait_for, 60)])
