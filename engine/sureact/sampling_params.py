@@ -1,6 +1,7 @@
 """How one request picks its tokens. Knows nothing of models."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import UnionType
@@ -11,6 +12,7 @@ from sureact.errors import ConfigError
 Stop = str | int | Sequence[str | int | Sequence[int]]
 """One stop, or several: a text, a token id, or a sequence of token ids."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _STOP_FORMS = "a text, a token id, a sequence of token ids, or several of these"
 
 
@@ -162,7 +164,7 @@ def _require(holds: bool, name: str, value: object, allowed: str) -> None:
 
 def has_surrogate(text: str) -> bool:
     """Whether a text holds half of a surrogate pair, which no tokenizer and no file can spell."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
+    return _SURROGATE.search(text) is not None
 
 
 def _frozen_stops(stop: Stop) -> tuple[str | tuple[int, ...], ...]:

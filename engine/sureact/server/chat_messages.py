@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sureact.server.api_error import ApiError
 from sureact.server.field_values import one_of, read_list, read_object, read_text, refuse
+from sureact.server.request_body import parse_json
 from sureact.server.request_fields import MISSING, Field, Read, honored, neutral, read_fields
 
 if TYPE_CHECKING:
     from sureact.tokens.chat_template import Message
 
 MAX_MESSAGES = 10_000
+_MAX_ARGUMENT_DEPTH = 128
+"""Of arguments that are given as a text of JSON."""
 
 _PART_FIELDS: Sequence[Field] = (
     honored("type", "a word", read_text, MISSING),
@@ -57,9 +59,9 @@ def read_arguments(value: Any, path: str) -> Mapping[str, Any]:
     """
     if isinstance(value, str):
         try:
-            value = json.loads(value or "{}")
-        except (ValueError, RecursionError) as error:
-            raise ApiError(f"{path} is a text that is not JSON: {error}.", param=path, code="invalid_value") from error
+            value = parse_json(value or "{}", path, _MAX_ARGUMENT_DEPTH)
+        except ApiError as error:
+            raise ApiError(str(error), param=path, code="invalid_value") from error
     return read_object(value, path)
 
 

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope
 
-_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class _FaultError(ValueError):
+    """What is wrong with a value, in words that follow its name."""
+
+    def __init__(self, words: str, *, code: str = "invalid_json") -> None:
+        super().__init__(words)
+        self.code = code
 
 
 class ClientDisconnectedError(Exception):
@@ -66,23 +74,40 @@ def parse_body(body: bytes, max_depth: int) -> dict[str, Any]:
             float holds, or half of a surrogate pair.
     """
     try:
-        value = json.loads(
-            body.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
-        )
+        text = body.decode()
     except UnicodeDecodeError as error:
         raise _invalid(f"The body is not UTF-8: byte {error.start} cannot be decoded.") from error
-    except json.JSONDecodeError as error:
-        raise _invalid(f"The body is not JSON: {error.msg} at character {error.pos}.") from error
-    except RecursionError as error:
-        raise _too_deep(max_depth) from error
-    except ValueError as error:  # a whole number of more digits than Python converts
-        raise _invalid("The body holds a number with too many digits.") from error
+    value = parse_json(text, "The body", max_depth)
     if not isinstance(value, dict):
         raise _invalid(f"The body is JSON of type {type(value).__name__}; it must be an object.")
-    _check_depth(value, max_depth)
-    if _SURROGATE_ESCAPE.search(body):
-        _check_surrogates(value)
     return cast("dict[str, Any]", value)
+
+
+def parse_json(text: str, name: str, max_depth: int) -> Any:
+    """Return what a text of JSON stands for, if it means the same to every reader.
+
+    Args:
+        text: what was sent.
+        name: what it is, for errors.
+        max_depth: deepest nesting of lists and objects.
+
+    Raises:
+        ApiError: it does not.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
+        _check_depth(value, max_depth)
+        if _SURROGATE_ESCAPE.search(text) and has_surrogate(json.dumps(value, ensure_ascii=False)):
+            raise _FaultError("holds half of a surrogate pair, such as \\ud800, which has no UTF-8 spelling")
+    except _FaultError as error:
+        raise _invalid(f"{name} {error}.", code=error.code) from error
+    except json.JSONDecodeError as error:
+        raise _invalid(f"{name} is not JSON: {error.msg} at character {error.pos}.") from error
+    except RecursionError as error:
+        raise _invalid(f"{name} {_too_deep(max_depth)}.", code="json_too_deep") from error
+    except ValueError as error:  # a whole number of more digits than Python converts
+        raise _invalid(f"{name} holds a number with too many digits.") from error
+    return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -90,46 +115,41 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise _invalid(f"The body holds the key {twice[:80]!r} twice in one object.", code="duplicate_key")
+        raise _FaultError(f"holds the key {twice[:80]!r} twice in one object", code="duplicate_key")
     return members
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise _invalid(f"The body holds {name}, which is not JSON.")
+    raise _FaultError(f"holds {name}, which is not JSON")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise _invalid(f"The body holds the number {text[:40]}, which is too large.")
+        raise _FaultError(f"holds the number {text[:40]}, which is too large")
     return number
 
 
 def _check_depth(value: Any, max_depth: int) -> None:
     """Refuse what is nested too deep, level by level, since each level is one of Python's calls later."""
-    level: list[Any] = [value]
+    level: list[Any] = [value] if isinstance(value, dict | list) else []
     for _ in range(max_depth):
         level = [child for parent in level for child in _children(parent) if isinstance(child, dict | list)]
         if not level:
             return
-    raise _too_deep(max_depth)
+    raise _FaultError(_too_deep(max_depth), code="json_too_deep")
 
 
 def _children(parent: Any) -> Iterable[Any]:
     return parent.values() if isinstance(parent, dict) else parent
 
 
-def _check_surrogates(value: Any) -> None:
-    if has_surrogate(json.dumps(value, ensure_ascii=False)):
-        raise _invalid("The body holds half of a surrogate pair, such as \\ud800, which has no UTF-8 spelling.")
-
-
 def _invalid(message: str, *, code: str = "invalid_json") -> ApiError:
     return ApiError(message, code=code)
 
 
-def _too_deep(max_depth: int) -> ApiError:
-    return _invalid(f"The body is nested deeper than {max_depth} levels.", code="json_too_deep")
+def _too_deep(max_depth: int) -> str:
+    return f"is nested deeper than {max_depth} levels"
 
 
 def _too_large(max_bytes: int) -> ApiError:

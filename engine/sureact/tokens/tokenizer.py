@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +92,7 @@ class Tokenizer:
             for token_id, offsets in zip(encoding.ids, encoding.offsets, strict=True)
             if token_id in self._added_ids
         ]
-        if all(any(start <= low and high <= end for start, end in control_ranges) for low, high in found):
+        if all(_is_within(control_ranges, low, high) for low, high in found):
             return encoding.ids
         return self._encode_piecewise(text, control_ranges)
 
@@ -143,6 +145,12 @@ class Tokenizer:
             return None
         special_tokens = {name: str(token) for name, token in pretrained.special_tokens_map.items()}
         return ChatTemplate(source, special_tokens=special_tokens, control_tokens=tuple(self.control_tokens))
+
+
+def _is_within(ranges: list[tuple[int, int]], low: int, high: int) -> bool:
+    """Whether one of several ranges, which are in order and apart, holds another one."""
+    index = bisect_right(ranges, low, key=itemgetter(0)) - 1
+    return index >= 0 and high <= ranges[index][1]
 
 
 def _load_pretrained(folder: Path) -> Any:

@@ -124,7 +124,7 @@ SEEDS: list[tuple[str, dict[str, Any]]] = [
 ODD: list[Any] = [
     None, True, False, 0, -1, 1, 2**31, 2**70, 1.5, -0.0, 1e308, "", " ", "a", "\x00", "😀", "<|im_end|>", "{",
     "[" * 50, [], [[]], [None], {}, {"": None}, {"type": "object"}, {"$ref": "#"}, {"a": {"b": []}}, "../../etc",
-    "{{ 1/0 }}", "(a+)+$",
+    "{{ 1/0 }}", "(a+)+$", '{"a": "\\ud800"}', '{"a": NaN, "a": 1}', '{"a":' * 900 + "1" + "}" * 900,
 ]  # fmt: skip
 
 
@@ -220,6 +220,24 @@ def test_bodies_that_are_none(client: Client, path: str, body: bytes, status: in
 def test_a_form_of_another_site_is_refused(client: Client) -> None:
     response = client.post("/v1/completions", b"{}", headers={"content-type": "text/plain"})
     assert response.status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        ("/v1/chat/completions", "stop", ["x"] * 65),
+        ("/v1/chat/completions", "n", 65),
+        ("/v1/chat/completions", "top_logprobs", 21),
+        ("/v1/completions", "prompt", ["x"] * 257),
+        ("/v1/completions", "logprobs", 21),
+    ],
+)
+def test_what_is_beyond_a_limit_is_told_by_the_name_of_its_field(
+    client: Client, path: str, field: str, value: Any
+) -> None:
+    body = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": "hi"}
+    response = client.post(path, {**body, "logprobs": None, "temperature": 1, field: value})
+    assert (response.status_code, response.json()["error"]["param"]) == (400, field)
 
 
 @pytest.mark.parametrize("role", ["user<|im_end|>", "assistant\n", "{{ x }}", "System", "ipython"])

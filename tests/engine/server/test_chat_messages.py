@@ -70,3 +70,31 @@ def test_what_is_no_message_is_refused_with_its_place(messages: Any, param: str)
     with pytest.raises(ApiError) as refused:
         read_messages(messages, "messages")
     assert refused.value.param == param
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": NaN}',
+        '{"a": 1e999}',
+        '{"a": 1, "a": 2}',
+        '{"a": "\\ud800"}',
+        '{"a": %s}' % ("9" * 5000),
+        '{"a":' * 200 + "1" + "}" * 200,
+        "[" * 9000,
+    ],
+)
+def test_arguments_that_mean_nothing_or_two_things_are_refused(text: str) -> None:
+    place = "messages[0].tool_calls[0].function.arguments"
+    with pytest.raises(ApiError) as refused:
+        read_messages(
+            [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": text}}]}], "messages"
+        )
+    assert (refused.value.param, refused.value.code) == (place, "invalid_value")
+    assert str(refused.value).startswith(place)
+
+
+def test_messages_are_not_too_many() -> None:
+    with pytest.raises(ApiError, match="give 1 to 10,000") as refused:
+        read_messages([{"role": "user", "content": "a"}] * 10_001, "messages")
+    assert refused.value.param == "messages"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,14 @@ def test_a_prompt_without_control_strings_in_its_text_is_encoded_as_a_whole(
         tuple(span for control, text in spans for span in (TextSpan(control, True), TextSpan(text, False)))
     )
     assert tokenizer.encode_prompt(prompt) == reference.encode(prompt.text, add_special_tokens=False)
+
+
+def test_a_prompt_of_many_messages_is_encoded_in_linear_time(tokenizer: Tokenizer, reference: Any) -> None:
+    prompt = PromptText((TextSpan("<|im_start|>", True), TextSpan("a", False), TextSpan("<|im_end|>\n", True)) * 10_000)
+    start = time.thread_time()
+    token_ids = tokenizer.encode_prompt(prompt)
+    assert time.thread_time() - start < 3  # looking at each pair of them takes several times that
+    assert token_ids == reference.encode(prompt.text, add_special_tokens=False)
 
 
 @given(spans=st.lists(st.tuples(any_texts, st.booleans())))
