@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sureact.cli.console import add_output_options, note, write_json, write_result
 from sureact.cli.model_options import AGENT_MODEL, add_model_options, engine_config, load_engine
 from sureact.cli.option_fields import positive_int
-from sureact.cli.run_resume import add_resume_options, recorded_options, resume
+from sureact.cli.run_resume import add_resume_options, check_resume_options, recorded_options, resume
 from sureact.cli.stats_display import note_stats
 from sureact.errors import ConfigError
 
@@ -80,12 +80,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> None:
     """Run the agent; whatever can be refused is refused before the model is loaded."""
+    from sureact.agent.call_rules import FINISH_AFTER_ERROR
     from sureact.agent.formats.registry import format_named
     from sureact.agent.react import ReAct
     from sureact.agent.signature import Signature
     from sureact.agent.tool_file import load_tools
     from sureact.cli.step_display import StepDisplay
 
+    check_resume_options(arguments)
     recorded = recorded_options(arguments) if arguments.resume else {}
     config = engine_config(arguments)
     prompt_format = arguments.format or recorded.get("prompt_format")
@@ -105,6 +107,7 @@ def run_command(arguments: argparse.Namespace) -> None:
             prompt_format=prompt_format,
             on_repeat=arguments.on_repeat or recorded.get("on_repeat", "mask"),
             require_tools=arguments.require_tool or recorded.get("require_tools", []),
+            finish_after_error=recorded.get("finish_after_error", FINISH_AFTER_ERROR),
             limits=limits,
             on_event=StepDisplay(),
             trace=trace,

@@ -41,11 +41,29 @@ def add_resume_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_resume_options(arguments: argparse.Namespace) -> None:
+    """Judge the options that go with `--resume`, and those that do not.
+
+    Raises:
+        ConfigError: an option was given that only a resumed run has, or that such a run has already.
+    """
+    if arguments.resume is None:
+        given = {"--run": arguments.run, "--on-unfinished": arguments.on_unfinished}
+        names = [name for name, value in given.items() if value is not None]
+        names += ["--allow-changed-tools"] if arguments.allow_changed_tools else []
+        if names:
+            raise ConfigError(f"{', '.join(names)} goes with --resume FILE, the trace of the run that is to go on.")
+        return
+    if arguments.question is not None:
+        raise ConfigError("A resumed run has its question already; leave QUESTION out, or leave --resume out.")
+    if arguments.trace is not None:
+        raise ConfigError("A resumed run goes on in its own trace file; leave --trace out.")
+
+
 def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what the trace says about the agent that wrote it, as options of `ReAct`.
 
     Raises:
-        ConfigError: an option was given that a resumed run has already.
         TraceError: the trace cannot be read.
     """
     from sureact.agent.recorded_run import run_of
@@ -53,10 +71,6 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
     from sureact.agent.signature import Signature
     from sureact.agent.token_limits import TokenLimits
 
-    if arguments.question is not None:
-        raise ConfigError("A resumed run has its question already; leave QUESTION out, or leave --resume out.")
-    if arguments.trace is not None:
-        raise ConfigError("A resumed run goes on in its own trace file; leave --trace out.")
     header = run_of(arguments.resume, arguments.run).header
     options: dict[str, Any] = {"prompt_format": header["prompt_format"]}
     if "limits" in header:
@@ -65,6 +79,7 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
         options["limits"] = TokenLimits.recorded(header)
         options["on_repeat"] = header["on_repeat"]
         options["require_tools"] = header.get("require_tools", [])
+        options["finish_after_error"] = header.get("finish_after_error", True)
     return options
 
 

@@ -117,6 +117,14 @@ def test_what_a_resumed_run_has_already_is_refused(cut: Path, tools: Path, capsy
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [("--run", "a"), ("--on-unfinished", "skip"), ("--allow-changed-tools",)])
+def test_what_only_a_resumed_run_has_is_refused_without_one(
+    tools: Path, option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "3?", "--tools", str(tools), *option]) == 2
+    assert f"{option[0]} goes with --resume FILE" in capsys.readouterr().err
+
+
 def test_changed_tools_are_refused_unless_allowed(cut: Path, tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tools.write_text(TOOLS.replace("Pay.", "Pay at once."))
     words = ["run", "--resume", str(cut), "--tools", str(tools), "--on-unfinished", "skip"]
