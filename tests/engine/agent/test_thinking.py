@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureact.agent.events import ContextTruncated, Event, ThoughtDelta
+from sureact.agent.events import ContextTruncated, Event, ObservationReady, ThoughtDelta
 from sureact.agent.formats.registry import FORMATS
 from sureact.agent.predict import Predict
 from sureact.agent.prompt_format import plain_text, template_text
@@ -75,7 +75,11 @@ def test_stops_and_constraints_sleep_while_a_think_is_open(name: str):
     first = prediction.trajectory.steps[0]
     assert (first.thinking, first.thought) == (inside.strip(), "So I look.")
     assert f"<think>{inside}</think>\n\n So I look.\n{look_call}" in lm.sessions[0].text
-    assert inside in "".join(event.text for event in events if isinstance(event, ThoughtDelta))
+    told = [event for event in events if isinstance(event, ThoughtDelta) and event.step_index == 0]
+    assert "".join(event.text for event in told if event.is_thinking) == inside
+    assert "".join(event.text for event in told if not event.is_thinking).strip() == "So I look."
+    steps = [event.step for event in events if isinstance(event, ObservationReady)]
+    assert steps == prediction.trajectory.steps
     assert prediction.trajectory.steps[1].thinking == ""
     assert prediction.usage.num_generations == 7
 
