@@ -56,7 +56,7 @@ def _tool_choice(named: Mapping[str, Any], *, is_flat: bool) -> dict[str, Any]:
     kind = {"const": "allowed_tools"}
     members: dict[str, Any] = {
         "mode": {"enum": ["auto", "required"]},
-        "tools": {"type": "array", "items": named, "minItems": 1},
+        "tools": {"type": "array", "items": named, "minItems": 1, "maxItems": 128},
     }
     allowed = (
         _object(("type", "mode", "tools"), type=kind, **members)
@@ -149,6 +149,12 @@ NAMED_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
             {**_TEXT, "minLength": 1},
             {"type": "array", "items": {"oneOf": _ITEMS}, "minItems": 1, "maxItems": 10_000},
         ]
+    },
+    "response_metadata": {
+        "type": "object",
+        "maxProperties": 16,
+        "propertyNames": {"maxLength": 64},
+        "additionalProperties": {**_TEXT, "maxLength": 512},
     },
     "include": {"type": "array", "items": {"const": "message.output_text.logprobs"}},
     "flat_tools": {"type": "array", "maxItems": 128, "items": _FLAT_TOOL},

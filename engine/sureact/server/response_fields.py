@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sureact.server.answer_constraint import STRUCTURED_FIELDS, read_text_format
 from sureact.server.api_error import ApiError
 from sureact.server.chat_fields import CHAT_FIELDS, TURN_FIELDS
-from sureact.server.field_values import boolean, integer, read_object, read_texts, refuse, text
+from sureact.server.field_values import boolean, integer, read_object, read_text, read_texts, refuse, text
 from sureact.server.request_fields import MISSING, Field, honored, ignored, neutral, read_fields, refused
 from sureact.server.response_input import read_input
 from sureact.server.sampling_fields import CACHE_SALT_FIELD, CLIENT_FIELDS, MODEL_FIELD, SAMPLING_FIELDS
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 LOGPROBS = "message.output_text.logprobs"
 RESPONSE_NAMES = FieldNames(messages="input", max_tokens="max_output_tokens", function="")
+
+_MAX_METADATA = 16
+_MAX_METADATA_KEY = 64
+_MAX_METADATA_TEXT = 512
 
 _TEXT_FIELDS: Sequence[Field] = (
     honored("format", "an object", read_text_format),
@@ -45,6 +49,19 @@ def _reasoning(value: Any, path: str) -> None:
 
 def _stream_options(value: Any, path: str) -> None:
     read_fields(read_object(value, path), _STREAM_OPTIONS, path=path)
+
+
+def _metadata(value: Any, path: str) -> Mapping[str, str]:
+    """Read what comes back with each event that holds the response, so it has the protocol's limits."""
+    members = read_object(value, path)
+    if len(members) > _MAX_METADATA:
+        refuse(f"{len(members):,} members", path, f"an object of at most {_MAX_METADATA} texts")
+    for name, member in members.items():
+        told = read_text(member, f"{path}.{name[:_MAX_METADATA_KEY]}")
+        if len(name) > _MAX_METADATA_KEY or len(told) > _MAX_METADATA_TEXT:
+            allowed = f"texts of at most {_MAX_METADATA_TEXT} characters, by names of at most {_MAX_METADATA_KEY}"
+            refuse(name, path, allowed)
+    return members
 
 
 def _include(value: Any, path: str) -> list[str]:
@@ -84,7 +101,15 @@ RESPONSE_FIELDS: Sequence[Field] = (
     ),
     *STRUCTURED_FIELDS,
     CACHE_SALT_FIELD,
-    *CLIENT_FIELDS,
+    honored(
+        "metadata",
+        "an object of at most 16 texts",
+        _metadata,
+        default_text="none",
+        note="Comes back, and is not stored.",
+        schema="response_metadata",
+    ),
+    *(field for field in CLIENT_FIELDS if field.name != "metadata"),
     ignored(
         "reasoning", "an object", _reasoning, note="What it could ask for is refused: use `thinking_token_budget`."
     ),

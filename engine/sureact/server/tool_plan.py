@@ -184,9 +184,9 @@ _ALLOWED_FIELDS: Sequence[Field] = (
 
 def _allowed_tools(value: Mapping[str, Any], fields: Sequence[Field], path: str, *, is_flat: bool) -> ToolChoice:
     values = read_fields(value, fields, path=path)
+    if not 1 <= len(values["tools"]) <= MAX_TOOLS:
+        refuse(f"{len(values['tools'])} tools", f"{path}.tools", f"1 to {MAX_TOOLS} tools")
     tools = [_named(tool, f"{path}.tools[{index}]", is_flat=is_flat) for index, tool in enumerate(values["tools"])]
-    if not tools:
-        refuse([], f"{path}.tools", "a list of at least one function")
     return ToolChoice(values["mode"], dict(tools))
 
 

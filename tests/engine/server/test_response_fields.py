@@ -106,6 +106,11 @@ def test_what_changes_nothing_is_accepted() -> None:
         ({"max_output_tokens": 0}, "max_output_tokens", "invalid_value"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type", "invalid_value"),
         ({"tools": [{"type": "mcp", "server_label": "x", "server_url": "y"}]}, "tools[0].type", "invalid_value"),
+        ({"metadata": []}, "metadata", "invalid_value"),
+        ({"metadata": {str(number): "" for number in range(17)}}, "metadata", "invalid_value"),
+        ({"metadata": {"a": 1}}, "metadata.a", "invalid_value"),
+        ({"metadata": {"a": "x" * 513}}, "metadata", "invalid_value"),
+        ({"metadata": {"x" * 65: "a"}}, "metadata", "invalid_value"),
         ({"instructions": ["be brief"]}, "instructions", "invalid_value"),
     ],
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ PATH = "/v1/responses"
 FUNCTIONS: list[Any] = [tool["function"] for tool in CHAT_TOOLS]
 TOOLS = [{"type": "function", **function} for function in FUNCTIONS]
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+QUIET = {"chat_template_kwargs": {"enable_thinking": False}}
 FORM = {"format": {"type": "json_schema", "name": "n", "schema": OBJECT}}
 
 
@@ -270,7 +272,7 @@ def test_an_error_inside_a_stream_fails_the_response(
 def test_a_time_limit_fails_the_response(engine: ScriptedEngine, run_server: Callable[..., RunningServer]) -> None:
     server = run_server(request_timeout_s=0.3)
     options = {name: value for name, value in LONG.items() if name not in ("messages", "max_tokens")}
-    body = {"input": "hi", **options, "stream": True, "chat_template_kwargs": {"enable_thinking": False}}
+    body = {"input": "hi", **options, "stream": True, **QUIET}
     connection = ask(server.address, PATH, body)
     data = b""
     while piece := connection.recv(65536):
@@ -281,6 +283,21 @@ def test_a_time_limit_fails_the_response(engine: ScriptedEngine, run_server: Cal
     assert b'"code": "request_timeout"' in data
     assert b"event: response.failed" in data
     assert b"[DONE]" not in data
+
+
+def test_a_response_needs_a_key_and_a_seat(
+    engine: ScriptedEngine, run_server: Callable[..., RunningServer], tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("a:a-key-of-team-a-0001 running=1 queued=0")
+    address = run_server(api_keys=str(keys)).address + PATH
+    client = httpx.Client(headers={"authorization": "Bearer a-key-of-team-a-0001"})
+    assert httpx.post(address, json={"input": "hi"}).status_code == 401
+    body = {"input": "hi", "stream": True, "ignore_eos": True, "max_output_tokens": 3500}
+    with client, client.stream("POST", address, json={**body, "temperature": 1, **QUIET}) as running:
+        assert next(running.iter_lines()) == "event: response.created"
+        refused = client.post(address, json={"input": "hi"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many_requests")
 
 
 def test_requests_count_as_those_of_chats(client: Client, engine: ScriptedEngine) -> None:

@@ -159,6 +159,7 @@ def test_what_is_no_choice_is_refused_with_its_place(choice: Any, param: str) ->
         ({"type": "function"}, "tool_choice.name"),
         (named("add")[0], "tool_choice.function"),
         ({"type": "allowed_tools", "mode": "auto"}, "tool_choice.tools"),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [flat("add")] * 129}, "tool_choice.tools"),
         ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp"}]}, "tool_choice.tools[0].type"),
     ],
 )
