@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.engine.server.http_servers import RunningServer
 from tests.engine.server.scripted_engine import ScriptedEngine
 from tests.engine.server.test_chat_turn import CALL, TOOLS
 
@@ -136,6 +137,28 @@ def test_a_client_that_leaves_while_it_sends_has_no_request(served: str, engine:
     again = ask(served, "/v1/completions", {"prompt": "hi", "max_tokens": 2})
     assert again.recv(15).startswith(b"HTTP/1.1 200")
     again.close()
+
+
+def test_a_client_that_takes_nothing_of_its_stream_has_left(
+    run_server: Callable[..., RunningServer], engine: ScriptedEngine
+) -> None:
+    server = run_server(read_timeout_s=0.3)
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", server.port))
+    wordy = {"stream": True, "logprobs": True, "top_logprobs": 20, "n": 4}
+    data = json.dumps({**LONG, **NO_THOUGHT, **wordy}).encode()
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(data) + data)
+    wait_for(lambda: engine.stats().num_running > 0, 20)
+    wait_for(lambda: server.serving.admission.num_entered == 0, 60)
+    assert engine.stats().num_running == 0
+    connection.settimeout(20)
+    taken = b""
+    while piece := connection.recv(1 << 20):
+        taken += piece
+    assert b"[DONE]" not in taken
+    connection.close()
 
 
 def test_the_others_go_on(served: str, engine: ScriptedEngine) -> None:
