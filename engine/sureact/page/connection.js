@@ -104,6 +104,7 @@ class Meter {
       parts.push(`${usage.prompt_tokens_details.cached_tokens} of ${usage.prompt_tokens} prompt tokens cached`);
     }
     if (this.first !== undefined) parts.push(`first after ${seconds((this.first - this.began) / 1000)}`);
-    return joined(...parts, ...others);
+    const pieces = [...parts, ...others].filter(Boolean);
+    return joined(...pieces.map((piece) => piece.replaceAll(" ", "\u00a0"))); // lines break between them
   }
 }
