@@ -19,24 +19,40 @@ AGENT_MODEL = "qwen2.5-coder-1.5b-instruct"
 """What agents take: the small one picks the right tool but repeats its calls."""
 
 
-def add_model_options(parser: argparse.ArgumentParser, *, default_model: str = SMALL_MODEL) -> None:
-    """Add `--model` and an option per engine setting."""
-    parser.add_argument(
-        "--model",
-        default=os.environ.get("SUREACT_MODEL") or default_model,
-        metavar="NAME",
-        help=f"{field_docs(EngineConfig)['model']} (default: $SUREACT_MODEL, else {default_model})",
-    )
+def add_model_options(
+    parser: argparse.ArgumentParser, *, default_model: str = SMALL_MODEL, default_words: str | None = None
+) -> None:
+    """Add `--model` and an option per engine setting.
+
+    Args:
+        parser: of the command.
+        default_model: what runs where neither the option nor `SUREACT_MODEL` names another.
+        default_words: what the help says about the default, of a command that looks for it itself: the option is None
+            then where it is not given.
+    """
+    default = usual_model(default_model) if default_words is None else None
+    words = default_words or f"$SUREACT_MODEL, else {default_model}"
+    what = field_docs(EngineConfig)["model"]
+    parser.add_argument("--model", default=default, metavar="NAME", help=f"{what} (default: {words})")
     add_field_options(parser, "engine", EngineConfig, skip=("model",))
 
 
-def engine_config(arguments: argparse.Namespace) -> EngineConfig:
+def usual_model(default_model: str) -> str:
+    """Return the model that the environment names, or else the default."""
+    return os.environ.get("SUREACT_MODEL") or default_model
+
+
+def engine_config(arguments: argparse.Namespace, model: str | None = None) -> EngineConfig:
     """Return the settings that the options ask for.
+
+    Args:
+        arguments: the options.
+        model: the model, where the command looks for it itself; None for that of the options.
 
     Raises:
         ConfigError: a value is not allowed.
     """
-    return EngineConfig(model=arguments.model, **field_values(arguments, EngineConfig, skip=("model",)))
+    return EngineConfig(model=model or arguments.model, **field_values(arguments, EngineConfig, skip=("model",)))
 
 
 def load_engine(config: EngineConfig) -> Engine:

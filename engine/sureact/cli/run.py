@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from sureact.cli.console import add_output_options, note, write_json, write_result
-from sureact.cli.model_options import AGENT_MODEL, add_model_options, engine_config, load_engine
+from sureact.cli.model_options import AGENT_MODEL, add_model_options, engine_config, load_engine, usual_model
 from sureact.cli.option_fields import positive_int
 from sureact.cli.run_resume import add_resume_options, check_resume_options, recorded_options, resume
 from sureact.cli.stats_display import note_stats
@@ -73,7 +73,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--max-tokens", type=positive_int, metavar="N", help="most tokens generated in the run (default: no limit)"
     )
     add_resume_options(parser)
-    add_model_options(parser, default_model=AGENT_MODEL)
+    add_model_options(
+        parser, default_words=f"with --resume the model of the trace, else $SUREACT_MODEL, else {AGENT_MODEL}"
+    )
     add_output_options(parser, json_help="outputs, steps, reason of the end, usage and the trace file")
     parser.set_defaults(command=run_command)
 
@@ -89,7 +91,7 @@ def run_command(arguments: argparse.Namespace) -> None:
 
     check_resume_options(arguments)
     recorded = recorded_options(arguments) if arguments.resume else {}
-    config = engine_config(arguments)
+    config = engine_config(arguments, recorded.get("model") or arguments.model or usual_model(AGENT_MODEL))
     prompt_format = arguments.format or recorded.get("prompt_format")
     if prompt_format:
         format_named(prompt_format)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sureact.cli.console import note
+from sureact.cli.recorded_model import recorded_model
 from sureact.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,10 +62,12 @@ def check_resume_options(arguments: argparse.Namespace) -> None:
 
 
 def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what the trace says about the agent that wrote it, as options of `ReAct`.
+    """Return what the trace says about the agent that wrote it: its model, and options of `ReAct`.
 
     Raises:
         TraceError: the trace cannot be read.
+        ConfigError: `--model` names another model.
+        ModelNotFoundError: the model is not on this disk by the name that the trace has.
     """
     from sureact.agent.recorded_run import run_of
     from sureact.agent.replay import signature_text
@@ -72,7 +75,10 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
     from sureact.agent.token_limits import TokenLimits
 
     header = run_of(arguments.resume, arguments.run).header
-    options: dict[str, Any] = {"prompt_format": header["prompt_format"]}
+    options: dict[str, Any] = {
+        "model": recorded_model(arguments.model, header),
+        "prompt_format": header["prompt_format"],
+    }
     if "limits" in header:
         recorded = header["signature"]
         options["signature"] = Signature(signature_text(recorded), recorded["instructions"])

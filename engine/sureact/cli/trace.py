@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sureact.cli.console import add_output_options, note, output_console, working, write_json, write_result
-from sureact.cli.model_options import AGENT_MODEL, add_model_options, engine_config, load_engine
+from sureact.cli.model_options import add_model_options, engine_config, load_engine
+from sureact.cli.recorded_model import recorded_model
 from sureact.errors import SureactError, TraceError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "Runs a recorded run again with its observations in place of the tools, and compares token by token. Exit "
         "code 1 if a token differs."
     )
-    add_model_options(replay, default_model=AGENT_MODEL)
+    add_model_options(replay, default_words="the model of the trace")
     add_output_options(replay, json_help="what was compared, and the first difference")
     replay.set_defaults(command=replay_command)
 
@@ -96,8 +97,9 @@ def replay_command(arguments: argparse.Namespace) -> None:
     from sureact.agent.recorded_run import run_of
     from sureact.agent.replay import recorded_agent, replay
 
-    config = engine_config(arguments)
-    run = run_of(arguments.file, arguments.run)  # refused before the model is loaded
+    # Whatever can be refused is refused before the model is loaded.
+    run = run_of(arguments.file, arguments.run)
+    config = engine_config(arguments, recorded_model(arguments.model, run.header))
     with load_engine(config) as engine:
         agent = recorded_agent(run, engine)
         with working("Replaying"):

@@ -33,6 +33,14 @@ def roomy_folder(make_checkpoint: CheckpointMaker) -> Path:
 
 
 @pytest.fixture
+def scripted_folder(store_folder: Path) -> Path:
+    """A model called as scripted ones are, as far as its name goes: that of the traces that they write."""
+    folder = store_folder / "models" / "scripted"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
 def on_tiny(tiny_folder: Path) -> Command:
     """Return a function that runs a command in this process on the tiny model and returns its exit code."""
     return lambda *words: main([*words, "--model", str(tiny_folder), *SMALL_ENGINE])

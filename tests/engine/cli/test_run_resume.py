@@ -37,7 +37,7 @@ def tools(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def say(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def say(monkeypatch: pytest.MonkeyPatch, scripted_folder: Path) -> Callable[..., None]:
     """Return a function that puts a scripted model in the place of the engine."""
 
     def put(*script: str) -> None:
@@ -61,6 +61,24 @@ def cut(tmp_path: Path, tools: Path, say: Callable[..., None], capsys: pytest.Ca
     capsys.readouterr()
     say(*SCRIPT[2:])
     return path
+
+
+def test_a_run_goes_on_with_its_own_model_and_no_other(
+    cut: Path, tools: Path, monkeypatch: pytest.MonkeyPatch, store_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded: list[str] = []
+
+    def load(config: EngineConfig) -> AbstractContextManager[ScriptedModel]:
+        loaded.append(config.model)
+        return nullcontext(ScriptedModel(SCRIPT[2:]))
+
+    monkeypatch.setattr(run, "load_engine", load)
+    (store_folder / "models" / "other").mkdir()
+    words = ["run", "--resume", str(cut), "--tools", str(tools), "--on-unfinished", "skip"]
+    assert main([*words, "--model", "other"]) == 2
+    assert "written with the model 'scripted', and --model is 'other'" in capsys.readouterr().err
+    assert main(words) == 0
+    assert loaded == ["scripted"]
 
 
 def test_a_run_goes_on_with_what_it_was_begun_with(cut: Path, tools: Path, capsys: pytest.CaptureFixture[str]) -> None:

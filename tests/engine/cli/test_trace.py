@@ -108,7 +108,7 @@ def test_what_cannot_be_read_is_refused(command: str, tmp_path: Path, capsys: py
 
 
 @pytest.fixture
-def say(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def say(monkeypatch: pytest.MonkeyPatch, scripted_folder: Path) -> Callable[..., None]:
     """Return a function that puts a scripted model in the place of the engine."""
 
     def put(*script: str) -> None:
@@ -129,6 +129,24 @@ def test_replay_says_that_all_is_the_same(
     say(*SCRIPT)
     assert main(["trace", "replay", str(file), "--run", run_ids(file)[0], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["difference"] is None
+
+
+def test_replay_takes_the_model_of_the_trace_and_no_other(
+    file: Path, monkeypatch: pytest.MonkeyPatch, scripted_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded: list[str] = []
+
+    def load(config: EngineConfig) -> AbstractContextManager[ScriptedModel]:
+        loaded.append(config.model)
+        return nullcontext(ShowingModel(SCRIPT))
+
+    monkeypatch.setattr(trace, "load_engine", load)
+    scripted_folder.with_name("other").mkdir()
+    words = ["trace", "replay", str(file), "--run", run_ids(file)[0]]
+    assert main([*words, "--model", "other"]) == 2
+    assert "written with the model 'scripted', and --model is 'other'" in capsys.readouterr().err
+    assert main(words) == 0
+    assert loaded == ["scripted"]
 
 
 def test_replay_names_the_first_token_that_differs(
