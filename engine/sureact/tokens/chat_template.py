@@ -116,7 +116,15 @@ class ChatTemplate:
         try:
             return self._template.render(**(self._special_tokens | names | dict(variables)))
         # Besides its own errors a template raises what its Python operators do, such as adding None to a text.
-        except (TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
+        except (
+            TemplateError,
+            TypeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
             raise ConfigError(f"The chat template refuses these messages: {error}.") from error
 
     def _check_roles(self, messages: Sequence[Message]) -> None:

@@ -1,6 +1,8 @@
 import os
+import tempfile
 from pathlib import Path
 
+import pytest
 from tests.engine.server.agent_servers import FINISH, PATH, SaltedScript, step
 from tests.engine.server.conftest import Client
 from tests.engine.server.scripted_engine import ScriptedEngine
@@ -21,6 +23,20 @@ def test_a_chat_is_answered(client: Client, engine: ScriptedEngine) -> None:
     choice = client.answer()
     assert choice["message"] == {"role": "assistant", "content": "Hello there, 你好 😀!", "refusal": None}
     assert choice["finish_reason"] == "stop"
+
+
+def test_serving_writes_no_file(
+    client: Client, engine: ScriptedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    engine.say('{"a": 1}')
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
+    assert client.chat("x" * 100_000).status_code == 400
+    assert client.chat(response_format=form, stream=True).status_code == 200
+    assert client.post("/tokenize", {"prompt": "a" * 100_000}).status_code == 200
+    assert client.post("/v1/completions", b"{").status_code == 400
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_tools_of_a_file_run_in_a_process_of_their_own(engine: ScriptedEngine, tmp_path: Path) -> None:

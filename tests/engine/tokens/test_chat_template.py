@@ -159,6 +159,10 @@ def test_variables_and_special_tokens_reach_the_template() -> None:
         ("{{ messages[5].content + 'a' }}", "no element 5"),
         ("{{ 'a' + messages[0].name_or_none }}", "name_or_none"),
         ("{{ 'a' + none }}", "NoneType"),
+        ("{{ 1 // 0 }}", "zero"),
+        ("{{ range(10 ** 9) | list }}", "Range too big"),
+        ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "recursion"),
+        ("{{ ''.__class__.__mro__ }}", "unsafe"),
     ],
 )
 def test_what_a_template_refuses_is_told(source: str, message: str) -> None:
