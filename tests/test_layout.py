@@ -25,6 +25,7 @@ PARTS_OF_TRITON_OPS = {
     "small_m_product",
 }
 OF_THE_WHOLE = {
+    "tests/engine/agent/test_approved_calls.py",
     "tests/engine/agent/test_dspy_conformance.py",
     "tests/engine/agent/test_dspy_module_conformance.py",
     "tests/engine/agent/test_react_v2_conformance.py",

@@ -18,6 +18,8 @@ OnRepeat = Literal["mask", "remind", "run"]
 AllowedTools = Callable[[int, "Trajectory"], Collection[str]] | Mapping[int, Collection[str]]
 """Names of the tools of a step: by a function of its index and the steps before it, or a mapping by index, in which a
 step that is missing has all tools. `finish` need not be named; no name leaves it alone."""
+FINISH_AFTER_ERROR = True
+"""Whether an agent may finish right after a step that failed, unless it is told."""
 
 
 def call_key(tool_name: str, tool_args: Mapping[str, Any]) -> str:
@@ -71,6 +73,7 @@ class CallRules:
         on_repeat: OnRepeat = "mask",
         require_tools: Iterable[str] = (),
         allowed_tools: AllowedTools | None = None,
+        finish_after_error: bool = FINISH_AFTER_ERROR,
     ) -> None:
         """Check the rules.
 
@@ -79,6 +82,7 @@ class CallRules:
             on_repeat: see `ReAct`.
             require_tools: see `ReAct`.
             allowed_tools: see `ReAct`.
+            finish_after_error: see `ReAct`.
 
         Raises:
             ConfigError: an option is not allowed, or names a tool that there is not.
@@ -99,6 +103,9 @@ class CallRules:
             given = cast("Mapping[object, Collection[str]]", allowed_tools)
             allowed_tools = {_index(index): self._checked("allowed_tools", names) for index, names in given.items()}
         self.allowed_tools = allowed_tools
+        if not isinstance(cast("object", finish_after_error), bool):
+            raise ConfigError(f"finish_after_error is {finish_after_error!r}; it must be True or False.")
+        self.finish_after_error = finish_after_error
         self._num_possible: dict[str, int | None] = {}
 
     def choice(self, step_index: int, trajectory: Trajectory, earlier: EarlierCalls) -> CallChoice:
@@ -113,10 +120,13 @@ class CallRules:
         names = self._allowed(step_index, trajectory)
         if self.require_tools - earlier.succeeded:
             names = tuple(name for name in names if name != FINISH) or (FINISH,)
+        if self.on_repeat == "mask":
+            names = tuple(name for name in names if not self._is_used_up(name, earlier)) or names
+        if not self.finish_after_error and _has_just_failed(trajectory):
+            names = tuple(name for name in names if name != FINISH) or names
         if self.on_repeat != "mask":
             return CallChoice(names)
-        fresh = tuple(name for name in names if not self._is_used_up(name, earlier))
-        return CallChoice(fresh or names, lambda name, args: self.repeated(name, args, earlier) is not None)
+        return CallChoice(names, lambda name, args: self.repeated(name, args, earlier) is not None)
 
     def repeated(self, tool_name: str, tool_args: Mapping[str, Any], earlier: EarlierCalls) -> Step | None:
         """Return the step that a call repeats; None where it is no repeat, or repeats are run."""
@@ -152,6 +162,23 @@ class CallRules:
         if unknown:
             raise ConfigError(f"{option} names {unknown[0]!r}; there are {', '.join(self._tools)}.")
         return frozenset(cast("list[str]", given))
+
+
+def _has_just_failed(trajectory: Trajectory) -> bool:
+    """Whether the last step failed and the one before it did not, so that the model has not seen what it could do."""
+    match trajectory.steps:
+        case [*_, before, last]:
+            return _is_failure(last) and not _is_failure(before)
+        case [last]:
+            # Whether a step that was dropped had failed cannot be told, and a run must not be held for it.
+            return _is_failure(last) and last.index == 0
+        case _:
+            return False
+
+
+def _is_failure(step: Step) -> bool:
+    """Whether a step gave an error that was nobody's decision."""
+    return step.is_error and step.outcome != "denied"
 
 
 def _index(index: object) -> int:

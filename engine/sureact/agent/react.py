@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sureact.agent.agent_run import AgentRun
 from sureact.agent.approval import Approve
-from sureact.agent.call_rules import AllowedTools, CallRules, OnRepeat
+from sureact.agent.call_rules import FINISH_AFTER_ERROR, AllowedTools, CallRules, OnRepeat
 from sureact.agent.callback import Callback
 from sureact.agent.default_model import default_model
 from sureact.agent.events import AnswerReady, ContextTruncated, Event, OnEvent, RunStarted
@@ -68,6 +68,7 @@ class ReAct(Module):
         on_repeat: OnRepeat = "mask",
         require_tools: Iterable[str] = (),
         allowed_tools: AllowedTools | None = None,
+        finish_after_error: bool = FINISH_AFTER_ERROR,
         limits: TokenLimits | None = None,
         on_event: OnEvent | None = None,
         trace: str | Path | None = None,
@@ -94,6 +95,8 @@ class ReAct(Module):
             require_tools: names of tools of each of which a call must have succeeded before `finish` can be called.
             allowed_tools: the tools of each step by name: a function of the step's index and the trajectory, or a
                 mapping from the index, in which a step that is missing has all. `finish` is always among them.
+            finish_after_error: whether `finish` can be called right after a step that failed. If not, another tool is
+                called first, unless the step before failed as well, the user denied the call, or no other is left.
             limits: most tokens per part of a run, and of the whole run; its seconds.
             on_event: called with each event, on the thread that called the agent.
             trace: file that each run is appended to, part by part.
@@ -119,7 +122,11 @@ class ReAct(Module):
         self.tools[FINISH] = _finish_tool(self.signature)
         self.max_iters = _checked_max_iters(max_iters)
         self._rules = CallRules(
-            self.tools, on_repeat=on_repeat, require_tools=require_tools, allowed_tools=allowed_tools
+            self.tools,
+            on_repeat=on_repeat,
+            require_tools=require_tools,
+            allowed_tools=allowed_tools,
+            finish_after_error=finish_after_error,
         )
         self.limits = limits or TokenLimits()
         self.on_event = on_event

@@ -106,6 +106,7 @@ def recorded_agent(run: RecordedRun, lm: LanguageModel) -> ReAct:
     tools = [_tool_of(tool) for tool in run.header["tools"] if tool["name"] != FINISH]
     names = ("max_iters", "on_repeat", "prompt_format", "require_tools")
     options = {name: run.header[name] for name in names if name in run.header}
+    options["finish_after_error"] = run.header.get("finish_after_error", True)
     agent = ReAct(signature, tools, lm=lm, limits=TokenLimits.recorded(run.header), **options)
     demos = run.header.get("demos", {})
     agent.react.demos, agent.extract.predict.demos = demos.get("react", []), demos.get("extract", [])

@@ -35,6 +35,7 @@ def header_of(agent: ReAct, inputs: Mapping[str, Any], max_iters: int) -> dict[s
         "max_iters": max_iters,
         "on_repeat": agent.on_repeat,
         "require_tools": sorted(agent.rules.require_tools),
+        "finish_after_error": agent.rules.finish_after_error,
         "demos": demos_record(agent),
         "demos_digest": demos_digest(agent),
     }

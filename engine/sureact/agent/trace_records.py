@@ -90,6 +90,8 @@ class HeaderRecord(RecordStart):
     on_repeat: NotRequired[str]
     require_tools: NotRequired[list[str]]
     """From version 3 on."""
+    finish_after_error: NotRequired[bool]
+    """True where it is missing."""
     demos: NotRequired[dict[str, list[dict[str, Any]]]]
     """Demos of the predictors `react` and `extract.predict`; from version 3 on."""
     demos_digest: NotRequired[str]

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -120,6 +121,40 @@ def test_something_is_always_left():
     assert names(CallRules(TOOLS, require_tools=["now"], allowed_tools=lambda index, trajectory: [])) == (FINISH,)
 
 
+FAILED = step("search", is_error=True, q="x")
+DENIED = replace(FAILED, outcome="denied")
+LATER = replace(FAILED, index=3)
+
+
+@pytest.mark.parametrize(
+    ("steps", "may_finish"),
+    [
+        ([], True),
+        ([step("search", q="x")], True),
+        ([FAILED], False),
+        ([step("now"), FAILED], False),
+        ([FAILED, step("now")], True),
+        ([FAILED, FAILED], True),
+        ([FAILED, step("now"), FAILED], False),
+        ([DENIED], True),
+        ([DENIED, FAILED], False),
+        ([LATER], True),  # the step before it was dropped
+    ],
+)
+def test_an_error_can_be_mended_before_the_end(steps: list[Step], may_finish: bool):
+    assert (FINISH in names(CallRules(TOOLS, finish_after_error=False), *steps)) == may_finish
+    assert FINISH in names(CallRules(TOOLS, finish_after_error=True), *steps)
+    assert (FINISH in names(CallRules(TOOLS, finish_after_error=False, on_repeat="run"), *steps)) == may_finish
+
+
+def test_after_an_error_the_end_is_possible_where_nothing_else_is_left():
+    tools = {name: TOOLS[name] for name in ("now", FINISH)}
+    failed = step("now", is_error=True)
+    assert names(CallRules(tools, finish_after_error=False), failed) == (FINISH,)
+    assert names(CallRules(tools, finish_after_error=False, on_repeat="run"), failed) == ("now",)
+    assert names(CallRules(TOOLS, finish_after_error=False, allowed_tools={0: []}), failed) == (FINISH,)
+
+
 def test_a_step_has_the_tools_that_are_allowed_then():
     by_index = CallRules(TOOLS, allowed_tools={0: ["search"], 2: []})
     assert [names(by_index, index=index) for index in range(3)] == [("search", FINISH), ALL, (FINISH,)]
@@ -141,6 +176,7 @@ def test_a_step_has_the_tools_that_are_allowed_then():
         {"require_tools": "search"},
         {"require_tools": [FINISH]},
         {"require_tools": 3},
+        {"finish_after_error": None},
         {"allowed_tools": ["search"]},
         {"allowed_tools": {0: ["subtract"]}},
         {"allowed_tools": {0: "search"}},

@@ -311,6 +311,7 @@ def test_version_1_is_resumed_too(tmp_path: Path) -> None:
             "on_repeat",
             "context_len",
             "require_tools",
+            "finish_after_error",
             "demos",
             "demos_digest",
         )

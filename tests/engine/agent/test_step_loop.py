@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from sureact.agent import token_limits
-from sureact.agent.approval import Allow, Deny, Edit, PendingCall, Verdict
 from sureact.agent.events import CallStarted, CallWithdrawn, ContextTruncated, Event
 from sureact.agent.prediction import Prediction
 from sureact.agent.react import ReAct
@@ -37,6 +36,10 @@ def search(query: str) -> str:
 def now() -> str:
     """Tell the time."""
     return "noon"
+
+
+def _fails(query: str) -> str:
+    raise ValueError(query)
 
 
 def call(name: str, **args: object) -> str:
@@ -172,6 +175,31 @@ def test_a_run_that_never_calls_a_required_tool_ends_by_its_steps() -> None:
     assert (prediction.termination_reason, prediction.answer) == ("max_iters", "yes")
 
 
+def test_finish_is_impossible_right_after_an_error_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    script = [*step("search", query="?"), " I finish.\n", call("search", query="a"), *FINISH]
+    react = agent(script, finish_after_error=False, trace=path)
+    prediction = react(question="?")
+    assert made(prediction) == [("search", {"query": "?"}), ("search", {"query": "a"}), ("finish", {})]
+    assert [record["names"] for record in read_trace(path) if record["type"] == "call"][1] == ["search", "now"]
+    assert read_trace(path)[0]["finish_after_error"] is False
+    replayed = recorded_agent(run_of(path), ScriptedModel(script))
+    assert not replayed.rules.finish_after_error
+    assert replay(replayed, path).difference is None
+    twice = [*step("search", query="?"), *step("search", query="??"), *FINISH]
+    failing = agent(twice, tools=[Tool(_fails, name="search")], finish_after_error=False)
+    assert made(failing(question="?"))[-1] == ("finish", {})
+
+
+def test_a_trace_without_the_rule_for_errors_is_one_in_which_they_might_end_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    agent([*step("now"), *FINISH], finish_after_error=False, trace=path)(question="?")
+    header, *others = path.read_text().splitlines()
+    old = {name: value for name, value in json.loads(header).items() if name != "finish_after_error"}
+    path.write_text("\n".join([json.dumps(old), *others]) + "\n")
+    assert recorded_agent(run_of(path), ScriptedModel([])).rules.finish_after_error
+
+
 def test_a_step_has_the_tools_that_are_allowed_then(tmp_path: Path) -> None:
     def allowed(index: int, trajectory: Trajectory) -> list[str]:
         return ["now"] if index == 0 else ["search"]
@@ -280,53 +308,6 @@ def test_a_full_context_cuts_old_observations_before_it_drops_a_step(tmp_path: P
     model = ScriptedModel(script, context_len=opening + 2300)
     report = replay(recorded_agent(run_of(path), model), path)
     assert (report.difference, report.is_whole) == (None, True)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "decision", "started", "outcome"),
-    [
-        (Allow(), "allow", True, "done"),
-        (Deny("not now"), "deny", False, "denied"),
-        (Edit({"query": "b"}), "edit", True, "done"),
-    ],
-)
-def test_an_approval_is_recorded_before_the_call_starts(
-    tmp_path: Path, verdict: Verdict, decision: str, started: bool, outcome: str
-) -> None:
-    path, seen = tmp_path / "t.jsonl", list[str]()
-
-    def approve(pending: PendingCall) -> Verdict:
-        seen.extend(record["type"] for record in read_trace(path))
-        return verdict
-
-    prediction = agent([*step("search", query="a"), *FINISH], approve=approve, trace=path)(question="?")
-    assert seen == ["header", "prompt", "thought", "call"]
-    types = [record["type"] for record in read_trace(path)]
-    assert types[4:7] == (
-        ["approval", "call_started", "observation"] if started else ["approval", "observation", "thought"]
-    )
-    approval = read_trace(path)[4]
-    assert (approval["decision"], approval["reason"]) == (decision, "not now" if decision == "deny" else None)
-    assert approval["tool_args"] == {"query": "b" if decision == "edit" else "a"}
-    assert prediction.trajectory.steps[0].outcome == outcome
-    first = next(record for record in read_trace(path) if record["type"] == "observation")
-    assert first["finished"]["outcome"] == outcome
-
-
-def test_a_denied_call_is_masked_too_and_after_a_resume(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    script = [*step("search", query="a"), *step("search", query="a"), call("now"), *FINISH]
-    answers: list[Verdict] = [Deny(), Allow()]
-
-    def approve(pending: PendingCall) -> Verdict:
-        return answers.pop(0) if answers else Allow()
-
-    prediction = agent(script, approve=approve, trace=path)(question="?")
-    assert [name for name, _ in made(prediction)] == ["search", "now", "finish"]
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:6]))
-    resumed = agent(script[2:], approve=approve).resume(path)
-    assert dict(resumed.trajectory) == dict(prediction.trajectory)
 
 
 def test_outcomes_of_errors_are_kept() -> None:

@@ -1,0 +1,95 @@
+"""Runs in which somebody decides on each call: what is recorded, masked and resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sureact.agent.approval import Allow, Deny, Edit, PendingCall, Verdict
+from sureact.agent.prediction import Prediction
+from sureact.agent.react import ReAct
+from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.trace import read_trace
+
+ANSWER = '{"reasoning": "", "answer": "yes"}'
+
+
+def search(query: str) -> str:
+    """Search."""
+    return f"found {query}"
+
+
+def now() -> str:
+    """Tell the time."""
+    return "noon"
+
+
+def call(name: str, **args: object) -> str:
+    return f"Action: {name}\nArguments: {json.dumps(args)}\n"
+
+
+def step(name: str, **args: object) -> list[str]:
+    return [f" I use {name}.\n", call(name, **args)]
+
+
+FINISH = [*step("finish"), ANSWER]
+
+
+def agent(script: Sequence[str], **options: Any) -> ReAct:
+    given: dict[str, Any] = {"tools": [search, now], "lm": ScriptedModel(script), "prompt_format": "fields", **options}
+    return ReAct("question -> answer", **given)
+
+
+def made(prediction: Prediction) -> list[tuple[str, dict[str, Any]]]:
+    return [(done.tool_name, done.tool_args) for done in prediction.trajectory.steps]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "decision", "started", "outcome"),
+    [
+        (Allow(), "allow", True, "done"),
+        (Deny("not now"), "deny", False, "denied"),
+        (Edit({"query": "b"}), "edit", True, "done"),
+    ],
+)
+def test_an_approval_is_recorded_before_the_call_starts(
+    tmp_path: Path, verdict: Verdict, decision: str, started: bool, outcome: str
+) -> None:
+    path, seen = tmp_path / "t.jsonl", list[str]()
+
+    def approve(pending: PendingCall) -> Verdict:
+        seen.extend(record["type"] for record in read_trace(path))
+        return verdict
+
+    prediction = agent([*step("search", query="a"), *FINISH], approve=approve, trace=path)(question="?")
+    assert seen == ["header", "prompt", "thought", "call"]
+    types = [record["type"] for record in read_trace(path)]
+    assert types[4:7] == (
+        ["approval", "call_started", "observation"] if started else ["approval", "observation", "thought"]
+    )
+    approval = read_trace(path)[4]
+    assert (approval["decision"], approval["reason"]) == (decision, "not now" if decision == "deny" else None)
+    assert approval["tool_args"] == {"query": "b" if decision == "edit" else "a"}
+    assert prediction.trajectory.steps[0].outcome == outcome
+    first = next(record for record in read_trace(path) if record["type"] == "observation")
+    assert first["finished"]["outcome"] == outcome
+
+
+def test_a_denied_call_is_masked_too_and_after_a_resume(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    script = [*step("search", query="a"), *step("search", query="a"), call("now"), *FINISH]
+    answers: list[Verdict] = [Deny(), Allow()]
+
+    def approve(pending: PendingCall) -> Verdict:
+        return answers.pop(0) if answers else Allow()
+
+    prediction = agent(script, approve=approve, trace=path)(question="?")
+    assert [name for name, _ in made(prediction)] == ["search", "now", "finish"]
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:6]))
+    resumed = agent(script[2:], approve=approve).resume(path)
+    assert dict(resumed.trajectory) == dict(prediction.trajectory)
