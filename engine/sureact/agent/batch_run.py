@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _NUM_THREADS_WITHOUT_ENGINE = 8
+_SIGNAL_POLL_S = 0.5
 
 
 class BatchRun:
@@ -77,24 +78,18 @@ class BatchRun:
             shows_progress: draw a bar on standard error if that is a terminal.
         """
         with _progress_bar(len(self.examples), shows_progress) as advance:
-            # A second interrupt must not wait for a tool that hangs, nor must Python's end.
             threads = [
-                threading.Thread(
-                    # In a copy of the context, so that it counts towards the call that it is a part of.
-                    target=contextvars.copy_context().run,
-                    args=(self._work, advance),
-                    name=f"sureact-batch-{i}",
-                    daemon=True,
-                )
+                # In a copy of the context, so that it counts towards the call that it is a part of.
+                _Thread(contextvars.copy_context().run, self._work, advance, name=f"sureact-batch-{i}")
                 for i in range(min(num_threads, len(self.examples)))
             ]
             try:
                 for thread in threads:
                     thread.start()
-                _join(threads)
+                _wait_for(threads)
             except BaseException:
                 self._cancel()
-                _join(threads)
+                _wait_for(threads)
                 raise
         if self._interrupt is not None:
             raise self._interrupt
@@ -147,10 +142,33 @@ class BatchRun:
             self._is_cancelled = True
             running = list(self._running.values())
         # Each waits for the step of the engine that runs now; one after another they would wait for a step each.
-        threads = [threading.Thread(target=cancellation.cancel, daemon=True) for cancellation in running]
+        threads = [_Thread(cancellation.cancel, name="sureact-cancel") for cancellation in running]
         for thread in threads:
             thread.start()
-        _join(threads)
+        _wait_for(threads)
+
+
+class _Thread(threading.Thread):
+    """A daemon thread that can be waited for again after an interrupt; up to Python 3.12, `join` then counts it ended.
+
+    A second interrupt must not wait for a tool that hangs, nor must Python's end, hence a daemon.
+    """
+
+    def __init__(self, function: Callable[..., object], *args: object, name: str) -> None:
+        super().__init__(target=function, args=args, name=name, daemon=True)
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        try:
+            super().run()
+        finally:
+            self._is_over.set()
+
+    def wait(self) -> None:
+        # A signal that comes just before the thread waits is seen only when that ends.
+        while not self._is_over.wait(_SIGNAL_POLL_S):
+            pass
+        self.join()
 
 
 def check_num_threads(num_threads: int | None, lm: LanguageModel | None) -> int:
@@ -175,10 +193,10 @@ def _inputs(example: Mapping[str, Any]) -> Mapping[str, Any]:
     return Example.inputs(example) if isinstance(example, Example) else example
 
 
-def _join(threads: Sequence[threading.Thread]) -> None:
+def _wait_for(threads: Sequence[_Thread]) -> None:
     for thread in threads:
-        if thread.is_alive():  # an interrupt may come before all are started
-            thread.join()
+        if thread.ident is not None:  # an interrupt may come before all are started
+            thread.wait()
 
 
 @contextmanager

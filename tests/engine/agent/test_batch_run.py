@@ -2,17 +2,19 @@
 
 import io
 import json
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from sureact.agent.cancellation import Cancellation
 from sureact.agent.module import Module
-from sureact.agent.module_scope import track_usage
+from sureact.agent.module_scope import current_cancellation, track_usage
 from sureact.agent.prediction import Example, Prediction
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
@@ -162,16 +164,19 @@ def test_each_run_has_its_own_records_in_a_shared_trace(long_engine: Engine, tmp
     assert len({record["run_id"] for record in records}) == len(QUESTIONS)
 
 
+@pytest.fixture
+def interrupt() -> Iterator[Callable[[], None]]:
+    """What sends Ctrl-C to the main thread, as a terminal does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: signal.pthread_kill(cast("int", threading.main_thread().ident), signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_cancels_every_run_and_frees_its_memory(
-    long_engine: Engine, monkeypatch: pytest.MonkeyPatch
+    long_engine: Engine, interrupt: Callable[[], None]
 ) -> None:
     used = long_engine.stats().kv_blocks_used
-    begun = threading.Barrier(4, timeout=30)
-
-    def join_when_all_run(thread: threading.Thread, timeout: float | None = None) -> None:
-        monkeypatch.setattr(threading.Thread, "join", join)
-        begun.wait()
-        raise KeyboardInterrupt
+    begun = threading.Barrier(3, interrupt, timeout=30)
 
     def wait_for_others(event: object) -> None:
         if type(event).__name__ == "RunStarted":
@@ -180,13 +185,41 @@ def test_an_interrupt_cancels_every_run_and_frees_its_memory(
     long = TokenLimits(thought=300, call=60, observation=40, outputs=60)
     agent = ReAct("question -> answer", [], lm=long_engine, prompt_format="fields", limits=long)
     agent.on_event = wait_for_others
-    join = threading.Thread.join
-    monkeypatch.setattr(threading.Thread, "join", join_when_all_run)
     with pytest.raises(KeyboardInterrupt):
         agent.batch(QUESTIONS, num_threads=3)
     assert long_engine.stats().kv_blocks_used == used
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("sureact-batch")]
     long_engine._cache.check()  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("num_interrupts", [1, 2])
+def test_an_interrupt_waits_for_what_runs_and_a_second_one_does_not(
+    interrupt: Callable[[], None], num_interrupts: int
+) -> None:
+    begun, is_cancelled, go_on, has_ended = (threading.Event() for _ in range(4))
+
+    class Slow(Module):
+        def forward(self, number: int) -> Prediction:
+            cast("Cancellation", current_cancellation()).add_callback(is_cancelled.set)
+            begun.set()
+            go_on.wait(30)
+            has_ended.set()
+            return Prediction(number=number)
+
+    def interrupt_what_runs() -> None:
+        begun.wait(30)
+        interrupt()
+        is_cancelled.wait(30)
+        if num_interrupts == 1:
+            go_on.set()
+        else:
+            interrupt()
+
+    threading.Thread(target=interrupt_what_runs).start()
+    with pytest.raises(KeyboardInterrupt):
+        Slow().batch([{"number": 1}, {"number": 2}], num_threads=1)
+    assert has_ended.is_set() == (num_interrupts == 1)
+    go_on.set()
 
 
 def test_an_interrupt_while_runs_begin_leaves_none_running(monkeypatch: pytest.MonkeyPatch) -> None:
