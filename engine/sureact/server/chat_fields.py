@@ -34,9 +34,17 @@ def template_variables(value: Any, path: str) -> Mapping[str, Any]:
     return variables
 
 
+TEMPLATE_FIELD = honored("chat_template_kwargs", "an object", template_variables, default_text="none")
+PROMPT_FIELDS: Sequence[Field] = (
+    honored("tools", "a list of functions", read_tools, (), default_text="none"),
+    boolean("add_generation_prompt", True),
+    boolean("continue_final_message", False, note="The answer goes on where the last message, an assistant's, ends."),
+    TEMPLATE_FIELD,
+)
+"""What makes a prompt of messages."""
+
 TURN_FIELDS: Sequence[Field] = (
     boolean("parallel_tool_calls", True),
-    honored("chat_template_kwargs", "an object", template_variables, default_text="none"),
     integer("thinking_token_budget", None, least=0, default_text="none", note="Tokens of reasoning, then it is ended."),
 )
 """Of every turn of a conversation, whichever route it is asked at."""
@@ -51,7 +59,7 @@ CHAT_FIELDS: Sequence[Field] = (
     boolean("logprobs", False, note="Of the answer's tokens, before the constraint's mask and the temperature."),
     integer("top_logprobs", None, least=0, most=20, default_text="0", note="Only with `logprobs`."),
     *STREAM_FIELDS,
-    honored("tools", "a list of functions", read_tools, (), default_text="none"),
+    *PROMPT_FIELDS,
     honored(
         "tool_choice",
         '`"none"`, `"auto"`, `"required"`, a named function or allowed tools',
@@ -61,8 +69,6 @@ CHAT_FIELDS: Sequence[Field] = (
     ),
     RESPONSE_FORMAT_FIELD,
     *STRUCTURED_FIELDS,
-    boolean("add_generation_prompt", True),
-    boolean("continue_final_message", False, note="The answer goes on where the last message, an assistant's, ends."),
     *TURN_FIELDS,
     boolean("include_reasoning", True, note="`false` leaves `reasoning_content` out of the answer."),
     CACHE_SALT_FIELD,

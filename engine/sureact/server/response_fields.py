@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.server.answer_constraint import STRUCTURED_FIELDS, read_text_format
 from sureact.server.api_error import ApiError
-from sureact.server.chat_fields import CHAT_FIELDS, TURN_FIELDS
+from sureact.server.chat_fields import CHAT_FIELDS, TEMPLATE_FIELD, TURN_FIELDS
 from sureact.server.field_values import boolean, integer, read_object, read_text, read_texts, refuse, text
 from sureact.server.request_fields import MISSING, Field, honored, ignored, neutral, read_fields, refused
 from sureact.server.response_input import read_input
@@ -90,6 +90,7 @@ RESPONSE_FIELDS: Sequence[Field] = (
         note="`none` does not show the tools to the model.",
         schema="flat_tool_choice",
     ),
+    TEMPLATE_FIELD,
     *TURN_FIELDS,
     honored(
         "text",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.errors import SureactError
 from sureact.server.api_error import ApiError, api_error_of
-from sureact.server.chat_fields import template_variables
+from sureact.server.chat_fields import PROMPT_FIELDS
 from sureact.server.chat_messages import read_messages
 from sureact.server.chat_prompt import render_chat_prompt
 from sureact.server.endpoint import json_bytes
@@ -15,7 +15,7 @@ from sureact.server.field_values import boolean, read_token_ids, text
 from sureact.server.off_loop import on_thread
 from sureact.server.request_fields import MISSING, Field, honored, neutral
 from sureact.server.sampling_fields import MODEL_FIELD
-from sureact.server.tool_plan import read_tools, tool_plan
+from sureact.server.tool_plan import tool_plan
 
 if TYPE_CHECKING:
     from sureact.server.endpoint import Exchange
@@ -25,10 +25,7 @@ TOKENIZE_FIELDS: Sequence[Field] = (
     MODEL_FIELD,
     text("prompt", default_text="none", note="This, or `messages`."),
     honored("messages", "a list of messages", read_messages, default_text="none"),
-    honored("tools", "a list of functions", read_tools, (), default_text="none"),
-    boolean("add_generation_prompt", True),
-    boolean("continue_final_message", False),
-    honored("chat_template_kwargs", "an object", template_variables, default_text="none"),
+    *PROMPT_FIELDS,
     boolean("parse_control_tokens", False, note="Whether `<|im_end|>` and the like in `prompt` are control tokens."),
     boolean("return_token_strs", False, note="Adds the text of each token; control tokens have none."),
     neutral("add_special_tokens", False, True, note="No model here has tokens that are added."),
