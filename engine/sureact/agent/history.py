@@ -104,6 +104,8 @@ class History:
 class HistoryPrediction(Prediction):
     """The outputs of a conversation's last message, and the conversation."""
 
+    _own = Prediction._own | {"history", "forced_by"}
+
     history: History
     """The conversation with this run, to be gone on with."""
     forced_by: ForcedBy | None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sureact.agent.trajectory import Trajectory
+from sureact.errors import ConfigError
 
 if TYPE_CHECKING:
     from sureact.outputs import StepOutput
@@ -52,19 +53,51 @@ class RunUsage:
 
 
 class Record(Mapping[str, Any]):
-    """Named values, read as `record.name` or `record["name"]`."""
+    """Named values, read and written as `record.name` or `record["name"]`.
+
+    A name that starts with `_` is written as a key only. `record.keys` stays the method that `dict(record)` calls.
+    """
+
+    _own: ClassVar[frozenset[str]] = frozenset({"_values"})
+    """Attributes that are no fields."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = dict(values)
-        # In the instance's own dictionary they win over the methods of Mapping, so a field may be called `items`.
-        self.__dict__.update(self._values)
+        self._values: dict[str, Any] = {}
+        for name, value in values.items():
+            self[name] = value
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only when there is no such attribute; the line above serves the fields.
-        raise AttributeError(f"No field {name!r}; there are {', '.join(self.__dict__.get('_values', ()))}.")
+        # Reached only when there is no such attribute; most fields are found without it.
+        values = self.__dict__.get("_values", {})
+        if name in values:
+            return values[name]
+        raise AttributeError(f"No field {name!r}; there are {', '.join(values)}.")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._own:
+            super().__setattr__(name, value)
+        elif _is_attribute(name):
+            self[name] = value
+        else:
+            raise AttributeError(f"{name!r} cannot be set as an attribute; as a field write record[{name!r}] = ...")
+
+    def __delattr__(self, name: str) -> None:
+        if name not in self._values:
+            raise AttributeError(f"No field {name!r}; there are {', '.join(self._values)}.")
+        del self[name]
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._values[key] = value
+        # In the instance's own dictionary it wins over the methods of Mapping, so a field may be called `items`.
+        if _is_attribute(key):
+            self.__dict__[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._values[key]
+        self.__dict__.pop(key, None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -76,8 +109,14 @@ class Record(Mapping[str, Any]):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
 
 
+PREDICTION_NAMES = frozenset({"trajectory", "termination_reason", "usage", "get_lm_usage", "set_lm_usage"})
+"""What a prediction has beside its outputs, so that none of them can be called so."""
+
+
 class Prediction(Record):
     """The outputs of a module, and how they came about."""
+
+    _own = Record._own | {"_lm_usage", "trajectory", "termination_reason", "usage"}
 
     trajectory: Trajectory
     """The steps of an agent; empty for modules that take none."""
@@ -94,12 +133,21 @@ class Prediction(Record):
         termination_reason: TerminationReason = "finish",
         **more: Any,
     ) -> None:
-        """Take the outputs, as a mapping or by name."""
+        """Take the outputs, as a mapping or by name.
+
+        Raises:
+            ConfigError: an output is called like what a prediction has beside them.
+        """
         super().__init__({**(outputs or {}), **more})
         self.usage = usage or RunUsage()
         self.trajectory = trajectory or Trajectory()
         self.termination_reason = termination_reason
         self._lm_usage: dict[str, dict[str, int]] = {}
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key in self._own or key in PREDICTION_NAMES:
+            raise ConfigError(f"An output cannot be called {key!r}, which a prediction has itself; rename it.")
+        super().__setitem__(key, value)
 
     def get_lm_usage(self) -> dict[str, dict[str, int]]:
         """Return the tokens that the call of a module took which returned this, nested calls included, by model."""
@@ -112,6 +160,8 @@ class Prediction(Record):
 
 class Example(Record):
     """One case of a task: values of inputs and, where known, of outputs."""
+
+    _own = Record._own | {"_input_names"}
 
     def __init__(self, values: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         super().__init__({**(values or {}), **more})
@@ -164,3 +214,8 @@ class Example(Record):
         example = Example(values)
         example._input_names = self._input_names
         return example
+
+
+def _is_attribute(name: str) -> bool:
+    """Whether a field of this name is an attribute too."""
+    return not name.startswith("_") and name != "keys"

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sureact.agent.json_object import JsonObject, ObjectField
+from sureact.agent.prediction import PREDICTION_NAMES
 from sureact.errors import SignatureError
 
 RESERVED_INPUTS = frozenset({"self", "trajectory", "max_iters"})
-RESERVED_OUTPUTS = frozenset({"trajectory", "reasoning", "termination_reason", "usage"})
+RESERVED_OUTPUTS = PREDICTION_NAMES | {"reasoning", "keys"}
 _TYPE_NAMES: dict[str, Any] = {
     **{name: getattr(builtins, name) for name in ("str", "int", "float", "bool", "list", "dict", "tuple")},
     **{name: getattr(typing, name) for name in ("Any", "Literal", "Optional", "Union", "List", "Dict", "Tuple")},
@@ -172,6 +173,9 @@ def _check_names(inputs: Mapping[str, ObjectField], outputs: Mapping[str, Object
         clash = [name for name in names if name in reserved]
         if clash:
             raise SignatureError(f"{_quoted(clash)} cannot name an {kind}: reserved are {_quoted(sorted(reserved))}.")
+    private = [name for name in outputs if name.startswith("_")]
+    if private:
+        raise SignatureError(f"{_quoted(private)} cannot name an output; give it a name that does not start with `_`.")
     both = [name for name in inputs if name in outputs]
     if both:
         raise SignatureError(f"{_quoted(both)} is both input and output; give one of them another name.")

@@ -1,9 +1,11 @@
 import copy
 import datetime
+import pickle
 
 import pytest
 
-from sureact.agent.prediction import Example, Prediction, RunUsage
+from sureact.agent.prediction import Example, Prediction, Record, RunUsage
+from sureact.errors import ConfigError
 from sureact.outputs import StepOutput, StepTimings, TokenUsage
 
 
@@ -67,3 +69,52 @@ def test_records_copy_deeply():
     other = copy.deepcopy(example)
     other.tags.append("b")
     assert (example.tags, other["tags"], other.inputs()) == (["a"], ["a", "b"], {"tags": ["a", "b"]})
+
+
+@pytest.mark.parametrize("record", [Prediction(answer="a"), Example(answer="a")], ids=["prediction", "example"])
+def test_a_field_that_is_set_is_the_same_by_name_by_key_and_in_every_view(record: Record):
+    record.answer = "b"
+    assert record["answer"] == record.answer == "b"
+    record["answer"] = "c"
+    record.more = 1
+    assert dict(record) == {"answer": "c", "more": 1}
+    assert record.answer == "c"
+    assert repr(record) == f"{type(record).__name__}(answer='c', more=1)"
+    assert dict(copy.deepcopy(record)) == dict(pickle.loads(pickle.dumps(record))) == dict(record)
+    del record.more
+    del record["answer"]
+    assert dict(record) == {}
+    with pytest.raises(AttributeError, match="No field 'answer'"):
+        _ = record.answer
+    with pytest.raises(AttributeError, match="No field 'answer'"):
+        del record.answer
+
+
+def test_an_input_that_is_set_is_the_one_that_a_module_gets():
+    example = Example(question="q").with_inputs("question", "k")
+    example.question, example.k = "other", 3
+    assert example.inputs() == {"question": "other", "k": 3}
+    assert example.to_dict() == {"question": "other", "k": 3}
+
+
+def test_what_a_prediction_has_beside_its_outputs_is_set_and_is_no_output():
+    prediction = Prediction(answer="a")
+    prediction.termination_reason = "max_iters"
+    prediction.usage = RunUsage(num_generations=3)
+    assert (prediction.termination_reason, prediction.usage.num_generations) == ("max_iters", 3)
+    assert dict(prediction) == {"answer": "a"}
+    for name in ("usage", "trajectory", "get_lm_usage", "_lm_usage"):
+        with pytest.raises(ConfigError, match=name):
+            Prediction({name: 1})
+    with pytest.raises(ConfigError, match="set_lm_usage"):
+        prediction.set_lm_usage = 1  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_fields_with_names_of_our_own_break_nothing():
+    example = Example({"_values": 1, "_input_names": 2, "keys": 3, "_id": 4, "items": 5}).with_inputs("keys", "_id")
+    assert dict(example) == {"_values": 1, "_input_names": 2, "keys": 3, "_id": 4, "items": 5}
+    assert example.inputs() == {"keys": 3, "_id": 4}
+    assert (example._id, example.items) == (4, 5)
+    for name in ("_id", "keys"):
+        with pytest.raises(AttributeError, match=rf"record\['{name}'\] = "):
+            setattr(example, name, 6)
