@@ -22,6 +22,7 @@ from sureact.engine import Engine
 from sureact.errors import ConfigError
 from sureact.integrations.dspy_engine import PREFIX, AnswerTruncatedError, AsyncDspyEngine, DspyEngine, open_engine
 from sureact.integrations.dspy_program import constrain, release
+from sureact.isolation.engine_process import EngineProcess
 
 __all__ = [
     "AnswerTruncatedError",
@@ -36,7 +37,7 @@ __all__ = [
 
 
 def lm(
-    model: Engine | str,
+    model: Engine | EngineProcess | str,
     *,
     engine_options: EngineOptions | None = None,
     cache: bool = False,
@@ -47,7 +48,8 @@ def lm(
     """Return a language model for `dspy.configure`.
 
     Args:
-        model: an open engine, which stays yours to close, or the name of a model to open.
+        model: an open engine, which stays yours to close, or the name of a model to open. An `EngineProcess` answers
+            dspy's threads, not its coroutines.
         engine_options: how to open it; see `Engine`.
         cache: whether dspy keeps answers, on disk too. Its key holds the model's name and not its quantization.
         temperature: 0 is greedy.
@@ -58,7 +60,7 @@ def lm(
         SureactError: the model cannot be opened; see `Engine`.
         ConfigError: `engine_options` are given for an engine that is open.
     """
-    if isinstance(model, Engine):
+    if not isinstance(model, str):
         if engine_options:
             raise ConfigError("engine_options are for a model to open; this engine is open already. Leave them out.")
         engine = model
@@ -67,7 +69,7 @@ def lm(
     return dspy.LM(
         PREFIX + engine.name,
         engine=dspy_engine(engine),
-        async_engine=async_dspy_engine(engine),
+        async_engine=async_dspy_engine(engine) if isinstance(engine, Engine) else None,
         cache=cache,
         temperature=temperature,
         max_tokens=max_tokens,
@@ -75,7 +77,7 @@ def lm(
     )
 
 
-def dspy_engine(engine: Engine) -> DspyEngine:
+def dspy_engine(engine: Engine | EngineProcess) -> DspyEngine:
     """Return what `dspy.LM(engine=...)` takes."""
     return DspyEngine(engine)
 

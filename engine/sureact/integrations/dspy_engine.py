@@ -15,6 +15,7 @@ from dspy.utils.exceptions import LMError
 from sureact.async_engine import AsyncEngine, EngineOptions
 from sureact.constraints.choice import choice
 from sureact.engine import Engine
+from sureact.engine_verbs import EngineVerbs
 from sureact.errors import (
     ConfigError,
     ConstraintCompileError,
@@ -29,9 +30,14 @@ from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
     from sureact.async_session import AsyncSession
+    from sureact.isolation.engine_process import EngineProcess
+    from sureact.isolation.process_session import ProcessSession
+    from sureact.isolation.process_stream import ProcessStream
     from sureact.outputs import StepOutput
     from sureact.session import Session
     from sureact.stream import DeltaStream
+
+AnyEngine: TypeAlias = "Engine | EngineProcess"
 
 StreamEvent: TypeAlias = lm15.StreamStartEvent | lm15.StreamDeltaEvent | lm15.StreamEndEvent
 
@@ -72,18 +78,19 @@ class _Front:
         }
     )
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: AnyEngine) -> None:
         self._engine = engine
         self._prompts = PromptWriter(engine)
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> AnyEngine:
         """The engine itself."""
         return self._engine
 
     def dump_state(self) -> dict[str, Any]:
         """Return what `load_state` needs: the model's name and how it was opened; nothing of this machine."""
-        model, options = _OPENED.get(self._engine, (self._engine.name, {}))
+        opened = _OPENED.get(self._engine) if isinstance(self._engine, Engine) else None
+        model, options = opened or (self._engine.name, EngineOptions())
         return {"model": model, "options": dict(options)}
 
     @classmethod
@@ -131,7 +138,7 @@ class _Front:
 
 
 class DspyEngine(_Front):
-    """The engine for dspy's threads. Safe to call from many: their requests are computed together."""
+    """An engine, here or in a process, for dspy's threads. Safe to call from many: their requests run together."""
 
     def complete(self, request: lm15.Request) -> lm15.Response:
         """Return the answer to a request.
@@ -161,7 +168,8 @@ class DspyEngine(_Front):
 
     def close(self) -> None:
         """Close an engine that `lm` or `load_state` opened; one that was given stays open."""
-        _close_if_own(self._engine)
+        if isinstance(self._engine, Engine):
+            _close_if_own(self._engine)
 
     def _run(self, dialogue: Dialogue, prompt_ids: list[int]) -> Generator[Delta, None, Answer]:
         steps = dialogue.run()
@@ -184,9 +192,9 @@ class DspyEngine(_Front):
                     case _:
                         yield step
 
-    def _score(self, session: Session, step: Score) -> list[float]:
+    def _score(self, session: Session | ProcessSession, step: Score) -> list[float]:
         with ExitStack() as stack:
-            streams: list[DeltaStream] = []
+            streams: list[DeltaStream | ProcessStream] = []
             for text in step.texts:
                 fork = stack.enter_context(session.fork())
                 fork.truncate(step.num_prompt_tokens)
@@ -227,7 +235,7 @@ class AsyncDspyEngine(_Front):
     async def aclose(self) -> None:
         """Close an engine that `lm` or `load_state` opened; one that was given stays open."""
         await self._async_engine.close()
-        await asyncio.to_thread(_close_if_own, self._engine)
+        await asyncio.to_thread(_close_if_own, self._async_engine.engine)
 
     async def _run(self, dialogue: Dialogue, prompt_ids: list[int]) -> AsyncGenerator[Delta | Answer]:
         steps = dialogue.run()
@@ -285,7 +293,7 @@ def _close_if_own(engine: Engine) -> None:
         engine.close()
 
 
-def _generate(session: Session, step: Generate) -> Generator[Delta, None, StepOutput | None]:
+def _generate(session: Session | ProcessSession, step: Generate) -> Generator[Delta, None, StepOutput | None]:
     output = None
     with session.stream(step.params, step.constraint) as deltas:
         for delta in deltas:
@@ -305,7 +313,7 @@ def _events(deltas: Generator[Delta, None, Answer]) -> Generator[StreamEvent, No
             yield lm15.StreamDeltaEvent(delta)
 
 
-def _score_params(engine: Engine, text: str) -> SamplingParams:
+def _score_params(engine: EngineVerbs, text: str) -> SamplingParams:
     # The constraint leaves one token at each place, and log-probabilities are those of before its mask.
     return SamplingParams(max_tokens=engine.count_tokens(text) + 8, logprobs=0, repetition_penalty=1.0)
 

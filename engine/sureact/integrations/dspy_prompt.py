@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dspy import lm15
 
     from sureact.constraints.call_grammar import ToolCallConstraint
-    from sureact.engine import Engine
+    from sureact.engine_verbs import EngineVerbs
     from sureact.integrations.dspy_request import Ask, CallWish
     from sureact.tokens.chat_template import Message, PromptText
 
@@ -36,7 +36,7 @@ _TOOLS_NOTE = (
 class PromptWriter:
     """Renders requests for one engine in the form that its model was trained on for tools, if it knows one."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineVerbs) -> None:
         self._engine = engine
 
     def render(self, ask: Ask) -> PromptText:

@@ -22,6 +22,7 @@ from sureact.integrations.dspy import (
     dspy_engine,
     lm,
 )
+from sureact.isolation.engine_process import EngineProcess
 from sureact.sampling_params import SamplingParams
 
 dspy: Any = dspy_package
@@ -65,6 +66,24 @@ def test_an_answer_is_what_the_engine_writes_after_the_chat_template(long_engine
     assert response.finish_reason == "length"
     usage = wanted.completions[0].usage
     assert (response.usage.input_tokens, response.usage.output_tokens) == (usage.prompt_tokens, 40)
+
+
+def test_an_engine_in_a_process_answers_alike_and_says_that_it_has_no_coroutines(
+    long_engine: Engine, long_folder: Path, front: DspyEngine
+) -> None:
+    with EngineProcess(str(long_folder), quantization="none", dtype="float32", kv_cache_gb=0.05) as engine:
+        asked = request(long_engine, response_format=schema_format(MOOD), probabilities="required", logprobs=1)
+        there, here = dspy_engine(engine).complete(asked), front.complete(asked)
+        assert there.message.parts == here.message.parts
+        assert there.logprobs == here.logprobs
+        assert there.probabilities == here.probabilities
+        asked = request(long_engine)
+        assert assembled(asked, list(dspy_engine(engine).stream(asked))).text == front.complete(asked).text
+        assert dspy_engine(engine).dump_state() == {"model": engine.name, "options": {}}
+        model = lm(engine, max_tokens=30)
+        assert len(model("Say it.")) == 1
+        with pytest.raises(Exception, match="no async counterpart"):
+            asyncio.run(model.acall("Say it."))
 
 
 def test_a_stop_ends_the_answer(long_engine: Engine, front: DspyEngine) -> None:
@@ -299,6 +318,7 @@ def test_a_saved_program_finds_its_engine_again(long_folder: Path, tmp_path: Pat
         engine.generate("x")
     again = DspyEngine.load_state({"model": str(long_folder), "options": options})
     assert again.engine is not engine
+    assert isinstance(again.engine, Engine)
     asyncio.run(async_dspy_engine(again.engine).aclose())
     with pytest.raises(RequestAbortedError):
         again.engine.generate("x")
