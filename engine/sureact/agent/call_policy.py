@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from sureact.agent.cancellation import Cancellation
+from sureact.agent.module_scope import current_cancellation
 from sureact.errors import ConfigError, RequestAbortedError, ToolTimeoutError
 
 _T = TypeVar("_T")
@@ -58,7 +59,8 @@ class CallPolicy:
         """Run attempts until one succeeds or none is left; the error of the last one then tells how many there were.
 
         Raises:
-            RequestAbortedError: the pause between two attempts was cancelled.
+            RequestAbortedError: the pause between two attempts was cancelled, by `cancellation` or with the call of
+                the module that is going on.
         """
         for index in range(self.retries):
             try:
@@ -78,6 +80,7 @@ class CallPolicy:
 
     def _pause(self, index: int, cancellation: Cancellation | None) -> None:
         seconds = self.pause_s(index)
+        cancellation = cancellation or current_cancellation()  # nothing is begun for a run that is over
         if cancellation is None:
             time.sleep(seconds)
         else:

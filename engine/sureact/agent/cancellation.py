@@ -74,4 +74,4 @@ class Cancellation:
             RequestAbortedError: it is cancelled.
         """
         if self.is_cancelled:
-            raise RequestAbortedError("The run was cancelled while a tool ran.")
+            raise RequestAbortedError("The run was cancelled.")

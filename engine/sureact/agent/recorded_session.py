@@ -11,7 +11,7 @@ from sureact.agent.call_history import LmCall
 from sureact.agent.callback import ObservedCall
 from sureact.agent.module_scope import current_cancellation, note_generation
 from sureact.agent.transcript import Transcript
-from sureact.errors import ContextWindowExceededError, PromptTooLongError, RequestAbortedError
+from sureact.errors import ContextWindowExceededError, PromptTooLongError, SessionError
 from sureact.tokens.chat_template import PromptText
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class RecordedSession:
         Raises:
             RequestAbortedError: that call is cancelled already.
         """
-        cancellation = current_cancellation()
-        if cancellation is not None and cancellation.is_cancelled:
-            raise RequestAbortedError("The call of the module was cancelled.")
+        self._cancellation = cancellation = current_cancellation()
+        if cancellation is not None:
+            cancellation.raise_if_cancelled()
         self._lm = lm
         self._session: LanguageModelSession = lm.session()
         self._transcript = Transcript()
@@ -55,8 +55,9 @@ class RecordedSession:
 
         Raises:
             ContextWindowExceededError: they do not fit.
+            RequestAbortedError: the call that opened the session is cancelled.
         """
-        with _as_context_error():
+        with self._translated_errors():
             num_tokens = self._session.append(text, parse_control_tokens=parse_control_tokens)
         self._note(_shown(text))
         return num_tokens
@@ -78,7 +79,7 @@ class RecordedSession:
         begun, started = time.time(), time.perf_counter()
         output: StepOutput | None = None
         try:
-            with _as_context_error():
+            with self._translated_errors():
                 for delta in self._session.stream(params, constraint):
                     if delta.output is not None:
                         # Before the last piece is handed on: a reader may stop there.
@@ -99,7 +100,8 @@ class RecordedSession:
 
     def truncate(self, num_tokens: int) -> None:
         """Keep the first `num_tokens` tokens."""
-        self._session.truncate(num_tokens)
+        with self._translated_errors():
+            self._session.truncate(num_tokens)
         self._transcript = self._transcript.truncated(num_tokens)
 
     def close(self) -> None:
@@ -126,15 +128,18 @@ class RecordedSession:
     def _note(self, text: str) -> None:
         self._transcript = self._transcript.extended(len(self._session.token_ids), text)
 
-
-@contextmanager
-def _as_context_error() -> Generator[None]:
-    try:
-        yield
-    except ContextWindowExceededError:
-        raise
-    except PromptTooLongError as error:
-        raise ContextWindowExceededError(str(error)) from error
+    @contextmanager
+    def _translated_errors(self) -> Generator[None]:
+        try:
+            yield
+        except ContextWindowExceededError:
+            raise
+        except PromptTooLongError as error:
+            raise ContextWindowExceededError(str(error)) from error
+        except SessionError:
+            if self._cancellation is not None:
+                self._cancellation.raise_if_cancelled()  # which closed the session
+            raise
 
 
 def _shown(text: str | Sequence[int] | PromptText) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from sureact.agent.module_scope import current_cancellation
 from sureact.agent.observation import error_text, observation_text
 from sureact.agent.tool import Tool
 from sureact.errors import InternalError, RequestAbortedError, ToolExecutionError, ToolTimeoutError
@@ -55,7 +56,8 @@ def run_tool(tool: Tool, args: Mapping[str, Any], cancellation: Cancellation | N
         return ToolResult(text, False, time.perf_counter() - start)
     # A tool is the user's code and may raise anything; the model reads it and goes on. Ctrl-C is not among these.
     except (Exception, SystemExit, asyncio.CancelledError) as error:
-        if isinstance(error, RequestAbortedError) and cancellation is not None and cancellation.is_cancelled:
+        ended_by = cancellation or current_cancellation()
+        if isinstance(error, RequestAbortedError) and ended_by is not None and ended_by.is_cancelled:
             raise
         return _failed(tool, args, error, time.perf_counter() - start)
 

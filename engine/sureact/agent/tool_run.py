@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sureact.agent.approval import Approve, Deny, Edit, Verdict, ask
 from sureact.agent.callback import observed
+from sureact.agent.module_scope import current_cancellation
 from sureact.agent.tool import FINISH, Tool
 from sureact.agent.tool_call import ToolResult, run_tool
 from sureact.agent.tool_priority import lower_thread_priority
@@ -63,7 +64,8 @@ class ToolRun:
             tools: the tools by name.
             approve: decides on each call before it runs; None allows all.
             dry_run: run no tool; the observations say so.
-            cancellation: gives running calls up. Tools run on threads of their own then.
+            cancellation: gives running calls up. Tools run on threads of their own then. Without it, calls that run
+                are not given up, but none begins once the call of the module that is going on is cancelled.
 
         Raises:
             ConfigError: an option is not allowed.
@@ -74,6 +76,7 @@ class ToolRun:
         self._approve = approve
         self._dry_run = dry_run
         self._cancellation = cancellation
+        self._ended_by = cancellation or current_cancellation()
 
     def __enter__(self) -> ToolRun:
         return self
@@ -99,6 +102,7 @@ class ToolRun:
             RequestAbortedError: the call was cancelled.
         """
         decided = self._decide(ToolCall(tool_name, args))
+        self._raise_if_cancelled()
         if on_decided is not None:
             on_decided(decided.verdict)
         return self._execute(decided)
@@ -119,6 +123,7 @@ class ToolRun:
             See `run`.
         """
         decided = [self._decide(call) for call in calls]
+        self._raise_if_cancelled()
         if on_decided is not None:
             for index, call in enumerate(decided):
                 on_decided(index, call.verdict)
@@ -134,7 +139,8 @@ class ToolRun:
         if tool.name == FINISH:
             return decided
         if self._approve is not None:
-            verdict = ask(self._approve, tool, call.args, self._cancellation)
+            self._raise_if_cancelled()
+            verdict = ask(self._approve, tool, call.args, self._ended_by)
             decided = decided._replace(verdict=verdict)
             if isinstance(verdict, Deny):
                 return decided._replace(result=_denied(tool, verdict))
@@ -150,11 +156,17 @@ class ToolRun:
         return _with_edit_note(result, call.args) if call.is_edited else result
 
     def _call(self, call: _Decided) -> ToolResult:
+        self._raise_if_cancelled()
         with observed("tool", call.tool, call.args) as told:
             result = run_tool(call.tool, call.args, self._cancellation)
             told.outputs = result.observation
             told.exception = ToolExecutionError(result.observation) if result.is_error else None
             return result
+
+    def _raise_if_cancelled(self) -> None:
+        """Begin nothing more of a run that is over: nobody reads what it gives, and it may have effects."""
+        if self._ended_by is not None:
+            self._ended_by.raise_if_cancelled()
 
 
 class _Lanes:

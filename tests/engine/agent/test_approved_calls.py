@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from sureact.agent.approval import Allow, Deny, Edit, PendingCall, Verdict
+from sureact.agent.module_scope import current_cancellation
 from sureact.agent.prediction import Prediction
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
@@ -93,3 +96,55 @@ def test_a_denied_call_is_masked_too_and_after_a_resume(tmp_path: Path) -> None:
     path.write_text("".join(lines[:6]))
     resumed = agent(script[2:], approve=approve).resume(path)
     assert dict(resumed.trajectory) == dict(prediction.trajectory)
+
+
+class Pending:
+    """An approval that is given once the run is cancelled; the async one waits for ever."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.may_answer, self.was_cancelled = threading.Event(), threading.Event(), threading.Event()
+
+    def sync(self, pending: PendingCall) -> Verdict:
+        cancellation = current_cancellation()
+        assert cancellation is not None
+        cancellation.add_callback(self.may_answer.set)
+        self.is_asked.set()
+        assert self.may_answer.wait(30)
+        return Allow()
+
+    async def waiting(self, pending: PendingCall) -> Verdict:
+        self.is_asked.set()
+        try:
+            return await asyncio.Future[Verdict]()
+        finally:
+            self.was_cancelled.set()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_call_is_not_run_when_the_run_is_cancelled_while_it_is_decided_on(tmp_path: Path, is_async: bool) -> None:
+    path, ran, pending = tmp_path / "t.jsonl", list[str](), Pending()
+
+    def pay(to: str) -> str:
+        """Pay."""
+        ran.append(to)
+        return "paid"
+
+    async def main() -> None:
+        approve = pending.waiting if is_async else pending.sync
+        react = agent([*step("pay", to="a"), *FINISH], tools=[pay], approve=approve, trace=path)
+        task = asyncio.create_task(react.acall(question="?"))
+        assert await asyncio.to_thread(pending.is_asked.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    for thread in threading.enumerate():
+        if thread.name == "sureact-acall":
+            thread.join(30)
+    assert pending.was_cancelled.wait(30 if is_async else 0) == is_async
+    assert ran == []
+    last = read_trace(path)[-1]
+    assert [record["type"] for record in read_trace(path)] == ["header", "prompt", "thought", "call", "aborted"]
+    assert last["error"] == "RequestAbortedError"
+    assert last["message"].startswith("The run was cancelled")

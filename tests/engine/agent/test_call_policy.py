@@ -5,6 +5,7 @@ import pytest
 
 from sureact.agent.call_policy import CallPolicy
 from sureact.agent.cancellation import Cancellation
+from sureact.agent.module_scope import cancelled_by
 from sureact.errors import ConfigError, RequestAbortedError, ToolTimeoutError
 
 
@@ -110,3 +111,16 @@ def test_a_cancelled_attempt_is_not_tried_again():
     with pytest.raises(RequestAbortedError):
         policy(retries=3, retry_on=(Exception,)).run(flaky)
     assert flaky.calls == 1
+
+
+def test_nothing_is_tried_again_once_the_module_is_cancelled():
+    cancellation, attempts = Cancellation(), list[int]()
+
+    def attempt() -> None:
+        attempts.append(1)
+        cancellation.cancel()
+        raise ConnectionError
+
+    with cancelled_by(cancellation), pytest.raises(RequestAbortedError):
+        CallPolicy(retries=3, backoff_s=0).run(attempt)
+    assert len(attempts) == 1

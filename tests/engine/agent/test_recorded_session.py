@@ -107,3 +107,18 @@ def test_cancelling_closes_what_was_opened_under_it():
             RecordedSession(model)
     session.close()
     assert len(model.sessions) == 2
+
+
+def test_what_is_asked_of_a_session_that_a_cancellation_closed_says_so():
+    cancellation = Cancellation()
+    with cancelled_by(cancellation):
+        session = RecordedSession(ScriptedModel(["a"]))
+    session.append("Q")
+    cancellation.cancel()
+    for ask in (
+        lambda: session.append("x"),
+        lambda: session.truncate(0),
+        lambda: session.generate(SamplingParams(max_tokens=1)),
+    ):
+        with pytest.raises(RequestAbortedError, match="cancelled"):
+            ask()

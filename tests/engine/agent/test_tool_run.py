@@ -2,12 +2,14 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import pytest
 
-from sureact.agent.approval import Allow, Approve, Deny, Edit, PendingCall
+from sureact.agent.approval import Allow, Approve, Deny, Edit, PendingCall, Verdict
 from sureact.agent.cancellation import Cancellation
+from sureact.agent.module_scope import cancelled_by
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import CONTROL_TOKENS, ScriptedModel
 from sureact.agent.tool import FINISH, Tool, tools_by_name
@@ -180,6 +182,41 @@ def test_a_cancellation_ends_calls_that_run():
     with pytest.raises(RequestAbortedError):
         run_tools([ToolCall("hang", {})] * 2, tools_by_name([hang]), cancellation=cancellation)
     release.set()
+
+
+@pytest.mark.parametrize("are_parallel", [False, True])
+def test_no_call_begins_once_the_module_is_cancelled_although_its_tools_are_not_given_up(are_parallel: bool):
+    cancellation, told = Cancellation(), list[object]()
+
+    def approve(call: PendingCall) -> Verdict:
+        cancellation.cancel()
+        return Allow()
+
+    def never() -> None:
+        """Do not run."""
+        raise AssertionError
+
+    with cancelled_by(cancellation), ToolRun({"never": Tool(never)}, approve=approve) as run:
+        calls = [ToolCall("never", {})] * 2
+        both = partial(run.run_tools, calls, lambda index, verdict: told.append(index))
+        with pytest.raises(RequestAbortedError):
+            both() if are_parallel else run.run("never", {}, told.append)
+    assert told == []
+
+
+def test_calls_side_by_side_do_not_begin_either_once_the_module_is_cancelled():
+    cancellation, ran = Cancellation(), list[int]()
+
+    class Ledger:
+        def note(self, x: int) -> None:
+            """Note."""
+            ran.append(x)
+            cancellation.cancel()
+
+    tools = tools_by_name([Ledger])
+    with cancelled_by(cancellation), ToolRun(tools) as run, pytest.raises(RequestAbortedError):
+        run.run_tools([ToolCall(next(iter(tools)), {"x": x}) for x in range(3)])
+    assert ran == [0]
 
 
 @pytest.mark.parametrize("options", [{"approve": 5}, {"dry_run": "yes"}, {"dry_run": None}])
