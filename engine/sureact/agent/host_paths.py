@@ -12,12 +12,17 @@ HIDDEN = "[...]"
 """Stands for the folders of a path."""
 
 _SEPARATORS = r"/\\"
+_FILE_URL = r"file:(?://[\w.-]*)?"
 # In quotes a path may hold spaces, as Python's own messages write it.
 _QUOTED = re.compile(
-    rf"""(?P<quote>['"`])(?P<path>(?:file://)?(?:[{_SEPARATORS}]|[A-Za-z]:[{_SEPARATORS}])[^'"`\n]*)(?P=quote)"""
+    rf"""(?P<quote>['"`])(?P<path>(?:{_FILE_URL})?(?:[{_SEPARATORS}]|[A-Za-z]:[{_SEPARATORS}])[^'"`\n]*)(?P=quote)"""
 )
+# What follows the host of a URL lies there, up to its query. A path may stand right behind an option: `-I/usr/include`.
 _BARE = re.compile(
-    rf"""(?<![\w.:~{_SEPARATORS}-])(?P<path>(?:file://)?(?:/|\\\\|[A-Za-z]:[{_SEPARATORS}])[^\s'"`<>|:;,()\[\]{{}}]+)"""
+    rf"""(?P<url>(?<![\w+.-])(?!file:)[A-Za-z][A-Za-z0-9+.-]{{0,30}}://[^\s'"`<>?#/][^\s'"`<>?#]*)
+    | (?:(?<!\S)-[A-Za-z]{{1,30}}|(?<![A-Za-z0-9_.~{_SEPARATORS}-]))
+      (?P<path>(?:{_FILE_URL})?(?:/|\\\\|[A-Za-z]:[{_SEPARATORS}])[^\s'"`<>|:;,()\[\]{{}}]+)""",
+    re.VERBOSE,
 )
 
 
@@ -34,8 +39,8 @@ def without_host_paths(text: str, known: Iterable[str] = ()) -> str:
     kept = [item for item in known if item]
 
     def shorten(match: re.Match[str]) -> str:
-        path = match["path"]
-        if any(path in item for item in kept) or not _is_of_this_machine(path):
+        path: str | None = match["path"]
+        if path is None or any(path in item for item in kept) or not _is_of_this_machine(path):
             return match[0]
         return match[0].replace(path, _shortened(path))
 
@@ -50,7 +55,8 @@ def _shortened(path: str) -> str:
 def _is_of_this_machine(path: str) -> bool:
     if re.match(rf"[A-Za-z]:[{_SEPARATORS}]|\\\\", path):
         return True
-    parts = [part for part in path.removeprefix("file://").split("/") if part]
+    path = re.sub(f"^{_FILE_URL}", "", path).replace("\\/", "/")  # as some write JSON
+    parts = [part for part in path.split("/") if part]
     return len(parts) > 1 and _is_top_folder(parts[0])
 
 
