@@ -43,6 +43,17 @@ def note(text: str) -> None:
     print(visible(text), file=sys.stderr, flush=True)
 
 
+def ask(question: str) -> str | None:
+    """Ask on standard error and return the line that standard input answers; None at its end."""
+    sys.stderr.write(visible(question))
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        sys.stderr.write("\n")  # nobody ended the line of the question
+        return None
+    return line.strip()
+
+
 def error_console() -> Console:
     """Return a console on standard error that takes text as it is: no markup, no highlighting, no wrapping."""
     return _console(is_error=True)

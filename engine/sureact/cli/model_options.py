@@ -12,6 +12,7 @@ from sureact.cli.option_fields import add_field_options, field_docs, field_value
 from sureact.config import EngineConfig
 
 if TYPE_CHECKING:
+    from sureact.agent.language_model import LanguageModel
     from sureact.engine import Engine
 
 SMALL_MODEL = "qwen2.5-coder-0.5b-instruct"
@@ -53,6 +54,15 @@ def engine_config(arguments: argparse.Namespace, model: str | None = None) -> En
         ConfigError: a value is not allowed.
     """
     return EngineConfig(model=model or arguments.model, **field_values(arguments, EngineConfig, skip=("model",)))
+
+
+def unloaded_model(name: str) -> LanguageModel:
+    """Return what stands in place of a model of that name until it is loaded, so that an agent is judged before."""
+    from sureact.agent.scripted_model import ScriptedModel
+
+    model = ScriptedModel([])
+    model.name = name
+    return model
 
 
 def load_engine(config: EngineConfig) -> Engine:

@@ -11,16 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from sureact.cli.console import add_output_options, note, write_json, write_result
-from sureact.cli.model_options import AGENT_MODEL, add_model_options, engine_config, load_engine, usual_model
+from sureact.cli.model_options import (
+    AGENT_MODEL,
+    add_model_options,
+    engine_config,
+    load_engine,
+    unloaded_model,
+    usual_model,
+)
 from sureact.cli.option_fields import positive_int
-from sureact.cli.run_resume import add_resume_options, check_resume_options, recorded_options, resume
+from sureact.cli.run_resume import add_resume_options, check_resume_options, recorded_options, resumption
 from sureact.cli.stats_display import note_stats
 from sureact.errors import ConfigError
 
 if TYPE_CHECKING:
     from sureact.agent.prediction import Prediction
+    from sureact.agent.react import ReAct
     from sureact.agent.signature import Signature
     from sureact.agent.token_limits import TokenLimits
+    from sureact.cli.step_display import StepDisplay
 
 SIGNATURE = "question -> answer"
 MAX_ITERS = 20
@@ -72,6 +81,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-tokens", type=positive_int, metavar="N", help="most tokens generated in the run (default: no limit)"
     )
+    parser.add_argument(
+        "--approve",
+        action="store_true",
+        help="ask on the terminal before each call: run it, deny it with a reason, or change its arguments",
+    )
     add_resume_options(parser)
     add_model_options(
         parser, default_words=f"with --resume the model of the trace, else $SUREACT_MODEL, else {AGENT_MODEL}"
@@ -82,40 +96,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> None:
     """Run the agent; whatever can be refused is refused before the model is loaded."""
-    from sureact.agent.call_rules import FINISH_AFTER_ERROR
-    from sureact.agent.formats.registry import format_named
-    from sureact.agent.react import ReAct
     from sureact.agent.signature import Signature
-    from sureact.agent.tool_file import load_tools
     from sureact.cli.step_display import StepDisplay
 
     check_resume_options(arguments)
     recorded = recorded_options(arguments) if arguments.resume else {}
     config = engine_config(arguments, recorded.get("model") or arguments.model or usual_model(AGENT_MODEL))
-    prompt_format = arguments.format or recorded.get("prompt_format")
-    if prompt_format:
-        format_named(prompt_format)
     signature = Signature.of(arguments.signature or recorded.get("signature") or SIGNATURE)
     inputs = {} if arguments.resume else signature.check_inputs(_inputs(arguments.question, signature))
-    tools = load_tools(arguments.tools)
-    limits = _limits(arguments, recorded.get("limits"))
-    trace = arguments.resume or arguments.trace or _new_trace()
+    trace, display = arguments.resume or arguments.trace or _new_trace(), StepDisplay()
+    agent = _agent(arguments, recorded, signature, trace, display)
+    go_on = resumption(agent, arguments) if arguments.resume else None
     with load_engine(config) as engine:
-        agent = ReAct(
-            signature,
-            tools,
-            lm=engine,
-            max_iters=arguments.max_iters or MAX_ITERS,
-            prompt_format=prompt_format,
-            on_repeat=arguments.on_repeat or recorded.get("on_repeat", "mask"),
-            require_tools=arguments.require_tool or recorded.get("require_tools", []),
-            finish_after_error=recorded.get("finish_after_error", FINISH_AFTER_ERROR),
-            limits=limits,
-            on_event=StepDisplay(),
-            trace=trace,
-        )
+        agent.lm = engine
         note(f"Trace: {trace}")
-        prediction = resume(agent, arguments) if arguments.resume else agent(**inputs)
+        try:
+            prediction = go_on(display) if go_on else agent(**inputs)
+        finally:
+            display.close()
         if arguments.verbose:
             note_stats(engine)
     note(_summary(prediction))
@@ -123,6 +121,37 @@ def run_command(arguments: argparse.Namespace) -> None:
         write_json(_as_json(prediction, signature, trace))
     else:
         write_result(_answer(prediction, signature))
+
+
+def _agent(
+    arguments: argparse.Namespace, recorded: dict[str, Any], signature: Signature, trace: Path, display: StepDisplay
+) -> ReAct:
+    """Return the agent, with something in place of the model until that is loaded."""
+    from sureact.agent.react import ReAct
+    from sureact.agent.tool_file import load_tools
+    from sureact.cli.terminal_approval import TerminalApproval
+
+    return ReAct(
+        signature,
+        load_tools(arguments.tools),
+        lm=unloaded_model(recorded.get("model_name", "")),
+        max_iters=arguments.max_iters or MAX_ITERS,
+        prompt_format=arguments.format or recorded.get("prompt_format"),
+        limits=_limits(arguments, recorded.get("limits")),
+        on_event=display,
+        trace=trace,
+        approve=TerminalApproval(display) if arguments.approve else None,
+        **_rules(arguments, recorded),
+    )
+
+
+def _rules(arguments: argparse.Namespace, recorded: dict[str, Any]) -> dict[str, Any]:
+    """Return which calls may be made: as the options say, else as the trace does."""
+    names = ("on_repeat", "require_tools", "finish_after_error")
+    given = {"on_repeat": arguments.on_repeat, "require_tools": arguments.require_tool}
+    return {name: recorded[name] for name in names if name in recorded} | {
+        name: value for name, value in given.items() if value is not None
+    }
 
 
 def _limits(arguments: argparse.Namespace, recorded: TokenLimits | None) -> TokenLimits:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sureact.cli.console import note
+from sureact.cli.console import ask, note
 from sureact.cli.recorded_model import recorded_model
 from sureact.errors import ConfigError
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sureact.agent.prediction import Prediction
     from sureact.agent.react import ReAct
     from sureact.agent.resume import UnfinishedCall
+    from sureact.cli.step_display import StepDisplay
 
 _QUESTION = "Run it again, skip it, or give its result? [run/skip/text] "
 
@@ -62,7 +64,7 @@ def check_resume_options(arguments: argparse.Namespace) -> None:
 
 
 def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what the trace says about the agent that wrote it: its model, and options of `ReAct`.
+    """Return what the trace says about the agent that wrote it: its model, to load and by name, and options of `ReAct`.
 
     Raises:
         TraceError: the trace cannot be read.
@@ -77,6 +79,7 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
     header = run_of(arguments.resume, arguments.run).header
     options: dict[str, Any] = {
         "model": recorded_model(arguments.model, header),
+        "model_name": header["model"],
         "prompt_format": header["prompt_format"],
     }
     if "limits" in header:
@@ -89,25 +92,38 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
-def resume(agent: ReAct, arguments: argparse.Namespace) -> Prediction:
-    """Show what is there of the run, and go on with it."""
-    from sureact.agent.recorded_run import run_of
-    from sureact.cli.trace import shown_events
+def resumption(agent: ReAct, arguments: argparse.Namespace) -> Callable[[StepDisplay], Prediction]:
+    """Refuse what can be refused and ask what is to be asked before the model is there; return what goes on then.
 
-    for event in shown_events(run_of(arguments.resume, arguments.run)):
-        if agent.on_event is not None:
-            agent.on_event(event)
+    Raises:
+        ConfigError: the agent is not the one of the trace, or nobody says what becomes of an interrupted call.
+        TraceError: the trace cannot be read.
+    """
+    from sureact.agent.recorded_run import run_of
+    from sureact.agent.resume import resume_point
+    from sureact.cli.recorded_display import show_recorded
+
+    path, run_id, may_change = arguments.resume, arguments.run, arguments.allow_changed_tools
+    answers: list[str] = []
 
     def on_unfinished(call: UnfinishedCall) -> str:
-        return arguments.on_unfinished if arguments.on_unfinished is not None else _ask(call)
+        if not answers:
+            answers.append(arguments.on_unfinished if arguments.on_unfinished is not None else _ask(call))
+        return answers[0]
 
-    return agent.resume(
-        arguments.resume,
-        run_id=arguments.run,
-        max_iters=arguments.max_iters,
-        on_unfinished=on_unfinished,
-        allow_changed_tools=arguments.allow_changed_tools,
-    )
+    resume_point(agent, path, run_id, None, arguments.max_iters, on_unfinished, allow_changed_tools=may_change)
+
+    def go_on(display: StepDisplay) -> Prediction:
+        show_recorded(run_of(path, run_id), display)
+        return agent.resume(
+            path,
+            run_id=run_id,
+            max_iters=arguments.max_iters,
+            on_unfinished=on_unfinished,
+            allow_changed_tools=may_change,
+        )
+
+    return go_on
 
 
 def _ask(call: UnfinishedCall) -> str:
@@ -119,11 +135,7 @@ def _ask(call: UnfinishedCall) -> str:
             "of its result; or mark the tool as one that may run twice with Tool(..., idempotent=True)."
         )
     note(f"{what}.")
-    while True:
-        sys.stderr.write(_QUESTION)
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line:
-            raise ConfigError("No answer; give it with --on-unfinished run, skip or the text of the result.")
-        if line.strip():
-            return line.strip()
+    while (answer := ask(_QUESTION)) is not None:
+        if answer:
+            return answer
+    raise ConfigError("No answer; give it with --on-unfinished run, skip or the text of the result.")

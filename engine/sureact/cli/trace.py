@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sureact.cli.console import add_output_options, note, output_console, working, write_json, write_result
-from sureact.cli.model_options import add_model_options, engine_config, load_engine
+from sureact.cli.model_options import add_model_options, engine_config, load_engine, unloaded_model
 from sureact.cli.recorded_model import recorded_model
 from sureact.errors import SureactError, TraceError
 
 if TYPE_CHECKING:
-    from sureact.agent.events import Event
     from sureact.agent.recorded_run import RecordedRun
     from sureact.agent.replay import ReplayReport
 
@@ -56,16 +54,13 @@ def _add(subparsers: Any, name: str, summary: str) -> argparse.ArgumentParser:
 
 def show_command(arguments: argparse.Namespace) -> None:
     """Show each run as `sureact run` shows it while it goes on."""
-    from sureact.agent.events import AnswerReady
+    from sureact.cli.recorded_display import encodable, show_recorded
     from sureact.cli.step_display import StepDisplay
 
     for number, run in enumerate(_runs(arguments)):
-        write_result(("\n" if number else "") + _encodable("\n".join(_head(run))))
-        display = StepDisplay(output_console())
-        for event in shown_events(run):
-            display(event)
-        display(AnswerReady({}, ""))  # ends the line
-        write_result(_encodable(f"[{_end(run)}]"))
+        write_result(("\n" if number else "") + encodable("\n".join(_head(run))))
+        show_recorded(run, StepDisplay(output_console()))
+        write_result(encodable(f"[{_end(run)}]"))
 
 
 def html_command(arguments: argparse.Namespace) -> None:
@@ -100,8 +95,9 @@ def replay_command(arguments: argparse.Namespace) -> None:
     # Whatever can be refused is refused before the model is loaded.
     run = run_of(arguments.file, arguments.run)
     config = engine_config(arguments, recorded_model(arguments.model, run.header))
+    agent = recorded_agent(run, unloaded_model(run.header["model"]))
     with load_engine(config) as engine:
-        agent = recorded_agent(run, engine)
+        agent.lm = engine
         with working("Replaying"):
             report = replay(agent, arguments.file, run_id=run.run_id)
     for part in report.changed_masks:
@@ -114,32 +110,6 @@ def replay_command(arguments: argparse.Namespace) -> None:
         raise SureactError(_difference(report))
 
 
-def shown_events(run: RecordedRun) -> Iterator[Event]:
-    """Yield what the run told while it went on, as far as it is recorded."""
-    from sureact.agent.events import CallDelta, ContextTruncated, ObservationReady, OutputDelta, ThoughtDelta
-
-    decided = {record["step"] for record in run.records if record["type"] == "call"}
-    for record in run.records:
-        match record["type"]:
-            case "thought":
-                yield ThoughtDelta(record["step"], _encodable(record["text"]))
-            case "call":
-                yield CallDelta(record["step"], _encodable(record["generation"]["text"].strip()))
-            case "call_started" if record["step"] not in decided:  # version 1
-                args = json.dumps(record["tool_args"], ensure_ascii=False)
-                yield CallDelta(record["step"], _encodable(f"{record['tool_name']} {args}"))
-            case "observation":
-                step = record["finished"]
-                is_error, is_repeat = step.get("is_error", False), step.get("is_repeat", False)
-                yield ObservationReady(record["step"], _encodable(step["observation"]), is_error, is_repeat)
-            case "truncated":
-                yield ContextTruncated(tuple(record["dropped_steps"]), 0, tuple(record.get("trimmed_steps", ())))
-            case "outputs":
-                yield OutputDelta(_encodable(json.dumps(record["outputs"], ensure_ascii=False)))
-            case _:
-                pass
-
-
 def _runs(arguments: argparse.Namespace) -> list[RecordedRun]:
     from sureact.agent.recorded_run import recorded_runs, run_of
 
@@ -149,11 +119,6 @@ def _runs(arguments: argparse.Namespace) -> list[RecordedRun]:
     if not runs:
         raise TraceError(f"Trace file {arguments.file} holds no run.")
     return runs
-
-
-def _encodable(text: str) -> str:
-    """Return a text without the halves of UTF-16 pairs, which no stream takes."""
-    return text.encode(errors="replace").decode()
 
 
 def _head(run: RecordedRun) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sureact.cli.console import error_console, note, output_console, table_text, working, write_json, write_result
+from sureact.cli.console import ask, error_console, note, output_console, table_text, working, write_json, write_result
 
 
 class Terminal(io.StringIO):
@@ -34,6 +34,15 @@ def test_json_holds_what_json_cannot_hold_as_text(capsys: pytest.CaptureFixture[
 def test_notes_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     note("hello")
     assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_a_question_goes_to_standard_error_and_a_line_or_the_end_of_the_input_answers_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(" yes \n"))
+    assert ask("Go on? ") == "yes"
+    assert ask("And \x1b? ") is None
+    assert capsys.readouterr() == ("", "Go on? And ␛? \n")
 
 
 def test_working_writes_a_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

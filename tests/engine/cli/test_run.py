@@ -1,3 +1,4 @@
+import io
 import json
 import signal
 import subprocess
@@ -153,6 +154,10 @@ def test_ctrl_c_leaves_a_trace_that_can_be_read(
         (('{"a": "x"}', "--signature", "a, b -> c"), 2, "Missing: `b`"),
         (("what?", "--format", "prose"), 2, "'fields', 'qwen_tool_call'"),
         (("what?", "--kv-cache-gb", "-1"), 2, "kv_cache_gb is -1"),
+        (("what?", "--require-tool", "subtract"), 2, "subtract"),
+        (("what?", "--max-tokens", "9"), 2, "TokenLimits.run is 9"),
+        (("what?", "--max-seconds", "nan"), 2, "max_seconds"),
+        (("what?", "--signature", "question -> keys"), 2, "keys"),
     ],
 )
 def test_what_is_wrong_is_refused_before_the_model_is_loaded(
@@ -207,6 +212,47 @@ def test_no_steps_are_wrong_usage(on_roomy: Callable[..., list[str]], capsys: py
         main(on_roomy("what?", "--max-iters", "0"))
     assert stopped.value.code == 2
     assert "'0' is not a whole number of at least 1" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_each_call_is_asked_about_with_approve_and_the_answer_is_in_the_trace(
+    on_roomy: Callable[..., list[str]],
+    say: Callable[..., None],
+    store_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    say(*ADDED, '{"reasoning": "added", "answer": "It is five."}')
+    monkeypatch.setattr("sys.stdin", Terminal('edit {"a": 2, "b": 3}\n'))
+    assert main(on_roomy("what?", "--format", "fields", "--approve")) == 0
+    said = capsys.readouterr()
+    assert said.out == "It is five.\n"
+    assert '  Run add({"a": 1, "b": 2})? [run/deny REASON/edit JSON] ' in said.err
+    assert "It gave: 5" in said.err
+    (decision,) = [record for record in read_trace(trace_of(store_folder)) if record["type"] == "approval"]
+    assert (decision["decision"], decision["tool_args"]) == ("edit", {"a": 2, "b": 3})
+
+
+def test_approve_needs_a_terminal(
+    on_roomy: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("run\n"))
+    assert main(on_roomy("what?", "--approve")) == 2
+    said = capsys.readouterr().err
+    assert "--approve asks on the terminal" in said
+    assert "Loading" not in said
+
+
+def test_an_error_begins_a_line_of_its_own(
+    on_roomy: Callable[..., list[str]], say: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(*ADDED[:1])
+    assert main(on_roomy("what?", "--format", "fields")) == 1
+    assert "  Thought: I add them.\nError: " in capsys.readouterr().err
 
 
 def test_the_guards_of_a_run_have_options(

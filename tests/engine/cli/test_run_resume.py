@@ -87,7 +87,7 @@ def test_a_run_goes_on_with_what_it_was_begun_with(cut: Path, tools: Path, capsy
     shown = capsys.readouterr()
     said = json.loads(shown.out)
     assert said["outputs"] == {"paid": 3}
-    call = 'Call: Action: pay\n    Arguments: {"amount": 3}'
+    call = 'Action: pay\n  Arguments: {"amount": 3}'
     assert f"Step 1\n  Thought: I pay.\n  {call}\n  Observation: paid 3\nStep 2\n" in shown.err
     assert [step["observation"] for step in said["steps"]] == ["paid 3", "Completed."]
     assert said["trace"] == str(cut)

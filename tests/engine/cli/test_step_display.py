@@ -39,9 +39,35 @@ def test_a_run_is_shown_step_by_step() -> None:
         AnswerReady({"answer": "3"}, "finish"),
     )
     assert text == (
-        "Step 1\n  Thought: I add them.\n  Call: add(1, 2)\n  Observation: 3\n"
+        "Step 1\n  Thought: I add them.\n  add(1, 2)\n  Observation: 3\n"
         'Step 2\n  Thought: Done.\n  Answer: {"answer": "3"}\n'
     )
+
+
+def test_blank_ends_of_parts_are_left_out_and_calls_have_the_labels_of_their_format() -> None:
+    text = shown(
+        ThoughtDelta(0, " One\n"),
+        ThoughtDelta(0, "\ntwo.\n"),
+        CallDelta(0, "Action: add\n"),
+        CallDelta(0, 'Arguments: {"a": 1}\n'),
+        ObservationReady(0, "3\n", is_error=False, is_repeat=False),
+        AnswerReady({}, "finish"),
+    )
+    assert text == ('Step 1\n  Thought: One\n    \n    two.\n  Action: add\n  Arguments: {"a": 1}\n  Observation: 3\n')
+
+
+def test_what_is_thought_between_tags_is_told_from_the_thought() -> None:
+    text = shown(ThoughtDelta(0, "Hm.\n", is_thinking=True), ThoughtDelta(0, "I add.\n"), AnswerReady({}, "finish"))
+    assert text == "Step 1\n  Thinking: Hm.\n  Thought: I add.\n"
+
+
+def test_a_line_that_is_open_can_be_ended() -> None:
+    screen = io.StringIO()
+    display = StepDisplay(Console(file=screen, width=80, markup=False, highlight=False, soft_wrap=True))
+    display(ThoughtDelta(0, "I"))
+    display.close()
+    display.close()
+    assert screen.getvalue() == "Step 1\n  Thought: I\n"
 
 
 def test_observations_of_calls_that_ran_side_by_side_stand_under_their_steps() -> None:
@@ -53,8 +79,7 @@ def test_observations_of_calls_that_ran_side_by_side_stand_under_their_steps() -
         ObservationReady(1, "4", is_error=False, is_repeat=False, call_id="call_0_1"),
     )
     assert text == (
-        "Step 1\n  Thought: Both.\n  Call: add(1)\nStep 2\n  Call: add(2)\n"
-        "Step 1\n  Observation: 3\nStep 2\n  Observation: 4"
+        "Step 1\n  Thought: Both.\n  add(1)\nStep 2\n  add(2)\nStep 1\n  Observation: 3\nStep 2\n  Observation: 4"
     )
 
 
@@ -73,6 +98,13 @@ def test_what_a_tool_writes_cannot_steer_the_terminal() -> None:
 
 
 def test_a_call_that_is_taken_back_and_a_full_context_say_what_is_done() -> None:
-    text = shown(CallDelta(1, "add(1)"), CallWithdrawn(1, "add", {"a": 1}), ContextTruncated((0,), 9, (1, 2)))
-    assert "Taken back: add was called like this before; another tool is decided on" in text
-    assert "Context full: cut the observations of steps 2, 3; dropped steps 1" in text
+    text = shown(
+        CallDelta(1, "add(1)"),
+        CallWithdrawn(1, "add", {"a": 1}),
+        CallDelta(1, "sub(1)"),
+        ContextTruncated((0,), 9, (1, 2)),
+    )
+    assert text == (
+        "Step 2\n  add(1)\n  Taken back: it repeats an earlier call; another tool is decided on\n  sub(1)\n"
+        "  Context full: cut the observations of steps 2, 3; dropped steps 1\n"
+    )

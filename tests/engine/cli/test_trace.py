@@ -78,7 +78,7 @@ def test_show_reads_version_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     path.write_text("".join(json.dumps({**record, **start}) + "\n" for record in records))
     assert main(["trace", "show", str(path)]) == 0
     shown = capsys.readouterr().out
-    assert '  Thought: Hm.\n  Call: look {"a": 1}\n  Observation: seen\n  Context full: dropped steps 1\n' in shown
+    assert '  Thought: Hm.\n  look {"a": 1}\n  Observation: seen\n  Context full: dropped steps 1\n' in shown
     assert "[1 step, not finished]" in shown
     assert main(["trace", "html", str(path)]) == 0
 
