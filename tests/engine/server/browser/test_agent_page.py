@@ -25,7 +25,7 @@ def test_a_run_shows_each_step_and_the_outputs(open_page: Open, agents: RunningS
     expect(cards.nth(1).locator(".text.error")).to_contain_text(HOSTILE)
     expect(cards.nth(3)).to_contain_text('"answer": "42"')
     expect(cards.nth(3).locator(".numbers")).to_have_text(
-        re.compile(r"^\d+ tokens · .* prompt tokens cached · .*tools ")
+        re.compile(r"^\d+\stokens · .*\sprompt\stokens\scached · .*tools\s")
     )
     expect(page.locator(".cursor")).to_have_count(0)
     assert page.locator("main img, main b").count() == 0

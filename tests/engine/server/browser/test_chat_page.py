@@ -20,7 +20,7 @@ def test_a_chat_streams_and_tells_what_it_took(page: Page, engine: ScriptedEngin
     expect(page.get_by_text("Ask the model something")).to_be_visible()
     say(page, "hi")
     expect(ended(page)).to_have_text(
-        re.compile(r"^\d+ tokens · [\d.]+ tokens/s · 0 of \d+ prompt tokens cached · first after ")
+        re.compile(r"^\d+\stokens · [\d.]+\stokens/s · 0\sof\s\d+\sprompt\stokens\scached · first\safter\s")
     )
     expect(page.locator(".message.user .body")).to_have_text("hi")
     expect(answers(page).locator(".prose").first).to_have_text("Hello there.")

@@ -85,7 +85,8 @@ def answers(page: Page) -> Locator:
 
 def ended(page: Page) -> Locator:
     """What is told below answers that have ended."""
-    return page.locator("#messages .numbers").filter(has_text=re.compile("ended by itself|stopped|out of tokens|waits"))
+    endings = re.compile(r"ended\sby\sitself|stopped|out\sof\stokens|waits\sfor")
+    return page.locator("#messages .numbers").filter(has_text=endings)
 
 
 def open_tab(page: Page, name: str) -> None:
