@@ -57,6 +57,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results", type=Path, metavar="FILE", help="where finished cases are kept (default: a file in the store)"
     )
+    parser.add_argument(
+        "--concurrency",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="cases that run at once, decoded together: the same answers, sooner; the seconds of a case then hold those "
+        "of others too (default: 1)",
+    )
     add_model_options(parser, default_model=AGENT_MODEL)
     add_output_options(parser, json_help="the counts")
     parser.set_defaults(command=eval_command)
@@ -77,11 +85,11 @@ def eval_command(arguments: argparse.Namespace) -> None:
     results = arguments.results or _default_results(arguments.suite)
     with closing(OutcomeFile(results)) as file, load_engine(config) as engine:
         chosen_format = arguments.format or _default_format(arguments.suite, engine.name)
-        own = _outcomes(cases, own_contender(engine, chosen_format), file)
+        own = _outcomes(cases, own_contender(engine, chosen_format), file, arguments.concurrency)
         peer = None
         if arguments.peer:
             contender = peer_contender(engine, chosen_format, arguments.peer, _gguf(arguments))
-            peer = _outcomes(cases, contender, file)
+            peer = _outcomes(cases, contender, file, arguments.concurrency)
         _write(arguments, engine, chosen_format, cases, own, peer)
 
 
@@ -100,6 +108,8 @@ def _check_peer(arguments: argparse.Namespace) -> None:
         raise ConfigError("--gguf goes with --peer llama.cpp.")
     if arguments.gguf and not arguments.gguf.is_file():
         raise ConfigError(f"--gguf {arguments.gguf} does not exist; name the GGUF file of the model.")
+    if arguments.peer == "llama.cpp" and arguments.concurrency > 1:
+        raise ConfigError("--peer llama.cpp runs one case after another, in one context: leave out --concurrency.")
     if arguments.peer == "llama.cpp" and _gguf(arguments) is None:
         raise ConfigError("--peer llama.cpp runs a GGUF file: name the one of this model with --gguf FILE.")
 
@@ -152,7 +162,7 @@ def _all_cases(suite: str) -> Mapping[str, Sequence[Case]]:
     return task_cases()
 
 
-def _outcomes(cases: Sequence[Case], contender: Contender, file: OutcomeFile) -> list[Outcome]:
+def _outcomes(cases: Sequence[Case], contender: Contender, file: OutcomeFile, concurrency: int) -> list[Outcome]:
     from sureact.evaluation.scoring.suite import case_keys, run_cases
 
     name = contender.peer or "sureact"
@@ -164,7 +174,7 @@ def _outcomes(cases: Sequence[Case], contender: Contender, file: OutcomeFile) ->
         )
     try:
         with _progress(name, len(cases)) as on_case:
-            outcomes = run_cases(cases, contender, file, on_case, keys)
+            outcomes = run_cases(cases, contender, file, on_case, keys, concurrency)
     except KeyboardInterrupt:
         note(f"Finished cases are kept in {file.path}; the same command goes on from there.")
         raise

@@ -69,6 +69,20 @@ def test_a_second_run_takes_what_the_first_kept(on_roomy: Command, capsys: pytes
     assert "1 in all)" not in second.err
 
 
+def test_cases_at_once_give_the_same_answers(
+    on_roomy: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept: list[list[tuple[str, str, int]]] = []
+    for number in ("1", "3"):
+        results = tmp_path / f"{number}.jsonl"
+        words = ("--limit", "3", "--format", "fields", "--results", str(results), "--concurrency", number)
+        assert on_roomy("eval", "tasks", *words) == 0
+        records = map(json.loads, results.read_text(encoding="utf-8").splitlines())
+        kept.append(sorted((record["case"], record["answer"], record["num_tokens"]) for record in records))
+    assert len(kept[0]) == 3
+    assert kept[0] == kept[1]
+
+
 @needs_bfcl
 @pytest.mark.usefixtures("own_files")
 def test_a_peer_is_compared_case_by_case(on_roomy: Command, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,6 +158,7 @@ def test_outcomes_of_another_version_are_run_again_and_that_is_said(
         ),
         (("tasks", "--peer", "llama.cpp"), "with --gguf FILE"),
         (("tasks", "--peer", "llama.cpp", "--gguf", "none.gguf"), "none.gguf does not exist"),
+        (("tasks", "--peer", "llama.cpp", "--concurrency", "2"), "leave out --concurrency"),
         (("tasks", "--gguf", "none.gguf"), "--gguf goes with --peer llama.cpp"),
         (("tasks", "--peer", "outlines", "--format", "fields"), "--format chat or --format qwen_tool_call"),
     ],

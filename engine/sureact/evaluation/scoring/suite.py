@@ -6,7 +6,8 @@ import hashlib
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -72,6 +73,7 @@ def run_cases(
     file: OutcomeFile,
     on_case: Callable[[CaseDone], None],
     keys: Sequence[CaseKey] | None = None,
+    concurrency: int = 1,
 ) -> list[Outcome]:
     """Return the outcomes of a contender in the order of the cases; those in the file are not run again.
 
@@ -81,18 +83,37 @@ def run_cases(
         cases: what to run.
         contender: who runs it.
         file: of the outcomes.
-        on_case: told of each case that is done.
+        on_case: told of each case that is done, on the caller's thread; the kept ones come first.
         keys: those of `case_keys`, for who has them.
+        concurrency: most cases that run at once, decoded together.
     """
-    outcomes: list[Outcome] = []
-    for case, key in zip(cases, keys or case_keys(cases, contender), strict=True):
-        kept = file.get(key)
-        outcome = kept or _run(case, contender)
-        if kept is None:
-            file.add(key, outcome)
-        outcomes.append(outcome)
-        on_case(CaseDone(case, outcome, kept is not None))
-    return outcomes
+    keys = keys or case_keys(cases, contender)
+    outcomes = {index: outcome for index, key in enumerate(keys) if (outcome := file.get(key))}
+    for index, outcome in outcomes.items():
+        on_case(CaseDone(cases[index], outcome, is_kept=True))
+    left = [index for index in range(len(cases)) if index not in outcomes]
+    for index, outcome in _run_left(cases, left, contender, concurrency):
+        file.add(keys[index], outcome)
+        outcomes[index] = outcome
+        on_case(CaseDone(cases[index], outcome, is_kept=False))
+    return [outcomes[index] for index in range(len(cases))]
+
+
+def _run_left(
+    cases: Sequence[Case], left: Sequence[int], contender: Contender, concurrency: int
+) -> Iterator[tuple[int, Outcome]]:
+    """Run cases; yield the index and the outcome of each when it is done."""
+    if concurrency == 1:  # on this thread, which an interrupt reaches at once
+        yield from ((index, _run(cases[index], contender)) for index in left)
+        return
+    pool = ThreadPoolExecutor(concurrency, "sureact-eval")
+    try:
+        running = {pool.submit(_run, cases[index], contender): index for index in left}
+        for future in as_completed(running):
+            yield running[future], future.result()
+    finally:
+        # What still runs after an interrupt ends with the model that it runs on.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def sample(cases: Mapping[str, Sequence[_T]], *, per_category: int | None, limit: int | None, seed: int) -> list[_T]:

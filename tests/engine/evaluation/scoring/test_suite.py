@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Barrier, Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -105,6 +106,42 @@ def test_an_error_of_one_case_leaves_the_others_alone(file: OutcomeFile) -> None
     outcomes = run_cases([FakeCase("1", refuse), FakeCase("2")], CONTENDER, file, ignore)
     assert [(outcome.is_right, outcome.is_valid) for outcome in outcomes] == [(False, False), (True, True)]
     assert outcomes[0].fault == "ConstraintCompileError: no"
+
+
+def test_cases_at_once_give_the_outcomes_in_order(file: OutcomeFile) -> None:
+    met = Barrier(3)
+
+    def together(name: str) -> Callable[[], Outcome]:
+        def answer() -> Outcome:
+            met.wait(timeout=30)
+            return Outcome(is_right=True, is_valid=True, answer=name)
+
+        return answer
+
+    cases = [FakeCase(name, together(name)) for name in "abc"]
+    told: list[CaseDone] = []
+    outcomes = run_cases(cases, CONTENDER, file, told.append, concurrency=3)
+    assert [outcome.answer for outcome in outcomes] == ["a", "b", "c"]
+    assert {done.case.id for done in told} == {"a", "b", "c"}
+    assert [file.get(key) for key in case_keys(cases, CONTENDER)] == outcomes
+
+
+def test_an_interrupt_does_not_wait_for_the_cases_beside_it(file: OutcomeFile) -> None:
+    is_over = Event()
+
+    def wait() -> Outcome:
+        assert is_over.wait(timeout=30)
+        return right()
+
+    def interrupt(done: CaseDone) -> None:
+        raise KeyboardInterrupt
+
+    cases = [FakeCase("1"), FakeCase("2", wait), FakeCase("3", wait), FakeCase("4")]
+    with pytest.raises(KeyboardInterrupt):
+        run_cases(cases, CONTENDER, file, interrupt, concurrency=2)
+    assert not is_over.is_set()
+    is_over.set()
+    assert file.get(case_keys(cases[:1], CONTENDER)[0]) is not None
 
 
 def test_an_interrupt_keeps_what_is_done(file: OutcomeFile, tmp_path: Path) -> None:
