@@ -28,6 +28,7 @@ from sureact.agent.react_predictors import StepPredict
 from sureact.agent.redaction import Pattern, checked_patterns
 from sureact.agent.run_trace import RunTrace
 from sureact.agent.signature import Signature, signature_of_fields
+from sureact.agent.telemetry import spans_maker
 from sureact.agent.token_limits import TokenLimits
 from sureact.agent.tool import Tool, ToolLike, tools_by_name
 from sureact.agent.tool_run import MAX_PARALLEL_CALLS, ToolRun, check_run_options
@@ -70,7 +71,7 @@ class ReActV2(Module):
     """
 
     _shared: ClassVar[frozenset[str]] = frozenset(
-        {"on_event", "approve", "trace", "redact", "limits", "rules", "_prepared"}
+        {"on_event", "approve", "trace", "redact", "limits", "rules", "_new_spans", "_prepared"}
     )
 
     def __init__(
@@ -88,6 +89,7 @@ class ReActV2(Module):
         approve: Approve | None = None,
         dry_run: bool = False,
         redact: Iterable[Pattern] = (),
+        otel: bool = False,
         callbacks: Sequence[Callback] = (),
     ) -> None:
         """Prepare prompts and constraints.
@@ -109,18 +111,21 @@ class ReActV2(Module):
             approve: decides on each call before it runs, `submit` excepted; see `sureact.agent.approval`.
             dry_run: run no tool; the observations say so.
             redact: secrets that are not written into the trace. A history holds them.
+            otel: as in `ReAct`.
             callbacks: told of each call of the agent, its model and its tools.
 
         Raises:
             SignatureError: the signature cannot be read, or a field has a reserved name.
             ToolDefinitionError: a tool cannot be described, or its name is taken.
             UnsupportedSchemaError: the arguments of a tool, or an output, cannot be enforced.
-            ConfigError: another option is not allowed, or the model's chat template knows no tool messages.
+            ConfigError: another option is not allowed, or the model's chat template knows no tool messages; or the
+                package of `otel` is missing.
             ModelNotFoundError: the default model is not on this disk; the message names the command that gets it.
         """
         super().__init__(callbacks)
         check_run_options(approve, dry_run)
         self.redact = checked_patterns(redact)
+        self._new_spans = spans_maker(otel)
         self.signature = _checked_signature(signature)
         self._extraction = OutputExtraction(self.signature, with_reasoning=False)
         self.tools = tools_by_name(tools)
@@ -199,7 +204,7 @@ class ReActV2(Module):
         origin = self._origin(turns_format)
         tools = {name: tool for name, tool in self.tools.items() if name != SUBMIT}
         tool_run = ToolRun(tools, approve=self.approve, dry_run=self.dry_run, cancellation=tool_cancellation())
-        with RunTrace(self.trace, redact=self.redact) as trace, tool_run:
+        with RunTrace(self.trace, redact=self.redact, spans=self._new_spans()) as trace, tool_run:
             trace.begin(cast("Any", self), values, most)
             session = TurnSession(self.lm, turns_format, so_far, values, self.limits, self._tell, origin=origin)
             try:

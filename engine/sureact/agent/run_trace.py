@@ -148,13 +148,13 @@ class RunTrace:
     def call_started(self, step_index: int, call: Call) -> None:
         """Record a call, before its tool runs."""
         if self._spans is not None:
-            self._spans.tool_started(call.tool_name)
+            self._spans.tool_started(step_index, call.tool_name)
         self._write("call_started", step=step_index, tool_name=call.tool_name, tool_args=call.tool_args)
 
     def observation(self, step: Step) -> None:
         """Record a finished step."""
         if self._spans is not None:
-            self._spans.tool_ended(is_error=step.is_error)
+            self._spans.tool_ended(step.index, is_error=step.is_error)
         self._write_part("observation", step=step.index, finished=asdict(step))
 
     def truncated(self, dropped_steps: tuple[int, ...], trimmed_steps: tuple[int, ...]) -> None:
@@ -195,8 +195,7 @@ class RunTrace:
 
     def _tell_generation(self, name: str) -> None:
         if self._spans is not None and self._run is not None:
-            for generation in self._run.generations:
-                self._spans.generation(name, generation.output)
+            self._spans.generations(name, [generation.output for generation in self._run.generations])
 
 
 def _lock_of_resumed(resumed: ResumePoint) -> RunLock:
