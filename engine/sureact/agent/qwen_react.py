@@ -147,7 +147,8 @@ def read_arguments(tool: Tool, text: str) -> dict[str, Any]:
     """Read arguments that a model wrote freely.
 
     JSON and JSON5 are read, between triple backticks too. What is no object is the argument of a tool that has only
-    one, as in `Action Input: Paris`. The arguments are not judged by the tool's schema.
+    one, as in `Action Input: Paris`; but not where nothing is given, nor what begins as an object or a list and cannot
+    be read, such as one that was cut off. The arguments are not judged by the tool's schema.
 
     Raises:
         ToolExecutionError: the text cannot be read.
@@ -155,12 +156,14 @@ def read_arguments(tool: Tool, text: str) -> dict[str, Any]:
     """
     fenced = _FENCE.fullmatch(text.strip())
     text = fenced[1] if fenced else text.strip()
-    if text in _NOTHING and not tool.parameters.get("required"):
+    is_nothing = text in _NOTHING
+    if is_nothing and not tool.parameters.get("required"):
         return {}
     values = _read(text)
     if values and isinstance(values[0], dict):
         return cast("dict[str, Any]", values[0])
-    if len(tool.args) == 1:
+    is_broken = not values and text.startswith(("{", "["))
+    if len(tool.args) == 1 and not is_nothing and not is_broken:
         (name,) = tool.args
         for value in (*values, text):
             with suppress(ToolExecutionError):

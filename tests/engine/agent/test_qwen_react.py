@@ -162,7 +162,7 @@ def test_any_text_can_be_parsed(before: str, name: str, arguments: str, after: s
         (say, "42", {"text": "42"}),
         (say, "'a' is a letter", {"text": "'a' is a letter"}),
         (say, "```python\nprint(1)\n```", {"text": "print(1)"}),
-        (say, "{broken", {"text": "{broken"}),
+        (say, "[1, 2]", {"text": "[1, 2]"}),
         (now, "", {}),
         (now, "None", {}),
         (now, "{}", {}),
@@ -177,6 +177,12 @@ def test_arguments_are_read_however_they_are_spelled(function: Any, text: str, a
 def test_arguments_that_cannot_be_read_are_an_error(text: str):
     with pytest.raises(ToolExecutionError, match="no JSON object with a, b"):
         read_arguments(Tool(add), text)
+
+
+@pytest.mark.parametrize("text", ['{"text": "Par', "{broken", "[1, 2", '```json\n{"text":\n```', "", "null", "None"])
+def test_what_was_cut_off_or_left_out_is_not_the_argument_itself(text: str):
+    with pytest.raises(ToolExecutionError, match="no JSON object with text"):
+        read_arguments(Tool(say), text)
 
 
 def test_what_looks_like_json5_needs_the_package(monkeypatch: pytest.MonkeyPatch):
