@@ -1,4 +1,4 @@
-"""Runs a file of tools in a process of its own, at the lowest priority, so that the engine of this one goes first.
+"""Runs a file of tools in a process of its own, so that none of them shares the engine's interpreter.
 
 Unlike `Tool(..., isolate=True)`, which gives each function processes of its own, the whole file is run there, once:
 its tools share what it holds, and may be anything that tools can be.

@@ -33,6 +33,7 @@ _MAX_CHARACTERS = 1_000_000
 def main() -> None:
     """Load the tool that the first line names, then answer calls until the input ends."""
     requests, replies = begin()
+    set_lowest_priority()
     calls = messages_of(requests)
     try:
         tool = load_tool(next(calls))
@@ -51,7 +52,6 @@ def begin() -> tuple[BinaryIO, BinaryIO]:
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
-    set_lowest_priority()
     _take_terminal_for_closed()
     return requests, replies
 

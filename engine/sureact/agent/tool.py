@@ -43,9 +43,9 @@ class Tool:
     What is not given is read from the function: its name, its docstring (Google, NumPy or reST) and its annotations.
     It may be async, which runs on an event loop of its own thread, so that it can be called from anywhere.
 
-    Where an agent is called, its functions are called too: on that thread. With a time limit, side by side, in `acall`,
-    in `batch` and in a server each call has a thread of its own, which on Linux has the lowest priority, as has what it
-    starts.
+    Where an agent is called, its functions are called too: on that thread. With a time limit, in `acall`, in `batch`
+    and in a server each call has a thread of its own. On Linux that steps back for all others once the call has
+    computed for a while, and so does what it starts from then on.
 
     A class with `__call__` is a tool with state: each run of an agent makes an instance of its own when the tool is
     first called; if it is a context manager, it is entered then and left when the run ends. `Tool.methods_of` makes

@@ -1,6 +1,6 @@
 """What runs in the process of a file of tools: reads messages from its standard input, answers on its standard output.
 
-Both are lines of JSON. Every call runs on a thread, as in a program that has many agents.
+Both are lines of JSON. Every call runs on a thread, which steps back for the engine if it computes.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from sureact.agent.callback import observed
 from sureact.agent.module_scope import current_cancellation
 from sureact.agent.tool import FINISH, Tool
 from sureact.agent.tool_call import ToolResult, run_tool
-from sureact.agent.tool_priority import lower_thread_priority
 from sureact.agent.tool_state import RunInstances
 from sureact.errors import ConfigError, ToolExecutionError
 
@@ -203,7 +202,6 @@ class _Lanes:
         return [result for result in self._results if result is not None]
 
     def _work(self) -> None:
-        lower_thread_priority()
         while True:
             try:
                 lane = self._lanes.popleft()

@@ -1,23 +1,26 @@
-"""Runs a blocking call on a thread that steps back for the engine, and can be left behind."""
+"""Runs a blocking call on a thread that steps back for the engine if it computes, and can be left behind."""
 
 from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future, InvalidStateError, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import TypeVar
 
 from sureact.agent.cancellation import Cancellation
-from sureact.agent.tool_priority import lower_thread_priority
+from sureact.agent.tool_priority import steps_back
 from sureact.errors import RequestAbortedError, ToolExecutionError, ToolTimeoutError
 
 _T = TypeVar("_T")
 
 MAX_LEFT_BEHIND = 16
 """Calls of one tool that may still run after they were given up; with so many, no other call of it is begun."""
+
+_FIRST_LOOK_S, _MAX_LOOK_S = 0.1, 1.0
 
 
 class LeftBehind:
@@ -44,7 +47,6 @@ class _Call:
         self._is_given_up = False
 
     def work(self, function: Callable[[], object]) -> None:
-        lower_thread_priority()
         try:
             result = function()
         except BaseException as error:  # raised again by the thread that waits
@@ -79,7 +81,7 @@ def run_on_thread(
     cancellation: Cancellation | None,
     left_behind: LeftBehind,
 ) -> _T:
-    """Run a function on a daemon thread of low priority, with the caller's context variables, and wait for its result.
+    """Run a function on a daemon thread, with the caller's context variables, and wait for its result.
 
     Raises:
         ToolTimeoutError: it did not end in time; its thread goes on alone.
@@ -96,7 +98,7 @@ def run_on_thread(
         if cancellation:
             cancellation.raise_if_cancelled()
         thread.start()
-        return call.outcome.result(timeout_s)  # pyright: ignore[reportReturnType]
+        return _result(call.outcome, thread, timeout_s)  # pyright: ignore[reportReturnType]
     except FutureTimeoutError as error:
         if call.outcome.done():  # just now, or the function itself raised this
             return call.outcome.result()  # pyright: ignore[reportReturnType]
@@ -110,3 +112,14 @@ def run_on_thread(
     finally:
         if remove:
             remove()
+
+
+def _result(outcome: Future[object], thread: threading.Thread, timeout_s: float | None) -> object:
+    """Wait for the outcome, and look now and then whether the thread is to step back."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    look_s = _FIRST_LOOK_S
+    while deadline is None or time.monotonic() + look_s < deadline:
+        if wait([outcome], look_s).done or steps_back(thread.native_id or 0):
+            break
+        look_s = min(2 * look_s, _MAX_LOOK_S)
+    return outcome.result(None if deadline is None else max(deadline - time.monotonic(), 0.0))

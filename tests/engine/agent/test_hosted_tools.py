@@ -45,7 +45,7 @@ async def later(text: str) -> str:
     return text.upper()
 
 def where() -> list[object]:
-    return [os.getpid(), os.getppid(), os.getpriority(os.PRIO_PROCESS, 0)]
+    return [os.getpid(), os.getppid()]
 
 def fail(kind: str) -> str:
     """Fail."""
@@ -57,6 +57,11 @@ def end() -> None:
 def spin() -> None:
     while True:
         pass
+
+def compute() -> int:
+    while os.getpriority(os.PRIO_PROCESS, 0) != 19:
+        pass
+    return 19
 
 def flaky() -> int:
     tries.append(1)
@@ -75,7 +80,7 @@ class Basket:
     def count(self) -> int: return len(self.items)
 
 TOOLS = [
-    note, mix, later, where, fail, end,
+    note, mix, later, where, fail, end, compute,
     Tool(spin, timeout_s=0.3), Tool(spin, "spin_on"),
     Tool(flaky, retries=2, retry_on=(OddError,), backoff_s=0.01, repeatable=True, idempotent=True, title="Flaky!"),
     Tool(lambda: "from nowhere", "closure", "No name."),
@@ -103,11 +108,11 @@ def test_the_model_sees_the_tools_of_the_file(tools: dict[str, Tool], file: Path
     assert [seen(tool) for tool in tools.values()] == [seen(tool) for tool in load_tools(file)]
 
 
-def test_calls_run_in_one_process_at_the_lowest_priority(tools: dict[str, Tool]):
+def test_calls_run_in_one_process(tools: dict[str, Tool]):
     where = [tools["where"]() for _ in range(2)]
     assert where[0] == where[1]
     process_id = int(str(where[0])[1:].partition(",")[0])
-    assert str(where[0]) == f"[{process_id}, {os.getpid()}, 19]"
+    assert str(where[0]) == f"[{process_id}, {os.getpid()}]"
     assert os.getsid(process_id) == os.getsid(0)
 
 
@@ -130,6 +135,11 @@ def test_observations_are_those_of_the_tools_in_this_process(
 
     here = {tool.name: tool for tool in load_tools(file)}
     assert told(run_tool(tools[name], args)) == told(run_tool(here[name], args))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of single threads")
+def test_a_call_that_computes_steps_back(tools: dict[str, Tool]):
+    assert tools["compute"]() == "19"
 
 
 def test_an_interrupt_that_a_tool_raises_is_an_observation(tools: dict[str, Tool]):

@@ -1,5 +1,3 @@
-import os
-import sys
 import threading
 import time
 from functools import partial
@@ -13,7 +11,6 @@ from sureact.agent.module_scope import cancelled_by
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import CONTROL_TOKENS, ScriptedModel
 from sureact.agent.tool import FINISH, Tool, tools_by_name
-from sureact.agent.tool_priority import TOOL_NICENESS
 from sureact.agent.tool_run import MAX_PARALLEL_CALLS, ToolCall, ToolRun, run_tools
 from sureact.errors import ConfigError, InternalError, RequestAbortedError, ToolExecutionError
 
@@ -135,15 +132,6 @@ def test_calls_of_one_instance_run_one_after_another_in_order():
     calls = [ToolCall("write", {"line": "a", "pause_s": 0.05}), ToolCall("write", {"line": "b"}), ToolCall("read", {})]
     results = run_tools(calls, TOOLS)
     assert [result.observation for result in results] == ["1", "2", '["a", "b"]']
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a niceness for single threads")
-def test_calls_side_by_side_step_back_for_the_engine():
-    def niceness() -> int:
-        return os.getpriority(os.PRIO_PROCESS, 0)
-
-    results = run_tools([ToolCall("niceness", {})] * 2, tools_by_name([niceness]))
-    assert [int(result.observation) for result in results] == [TOOL_NICENESS] * 2
 
 
 def test_more_calls_than_threads_all_run():
