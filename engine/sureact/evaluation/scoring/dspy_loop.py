@@ -40,9 +40,8 @@ class DspyLoop(ForeignLoop):
 
     @override
     def play(self, task: LoopTask, run: PeerRun) -> None:
-        """Run the agent; the tokens are those of the engine, which also counts answers that dspy gives up on."""
+        """Run the agent; the tokens are those of all its answers, also of those that dspy gives up on."""
         model = lm(self._engine, cache=False, max_tokens=min(MAX_TURN_TOKENS, self._engine.context_len // 4))
-        before = self._engine.stats().generated_tokens
         warnings = _Warnings()
         logger = logging.getLogger(_LOGGER)
         logger.addFilter(warnings)
@@ -51,7 +50,7 @@ class DspyLoop(ForeignLoop):
                 prediction = _agent(task)(question=task.question)
         finally:
             logger.removeFilter(warnings)
-            run.num_tokens = self._engine.stats().generated_tokens - before
+            run.num_tokens = sum(call["usage"]["completion_tokens"] for call in model.history)
         _read(prediction.trajectory, task, run)
         run.outputs = {"answer": prediction.answer}
         is_whole = len(run.calls) >= task.max_iters or any(call.tool_name == FINISH for call in run.calls)
