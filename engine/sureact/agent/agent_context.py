@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
@@ -59,6 +59,10 @@ class Call(NamedTuple):
     output: StepOutput
     refusal: ConstraintError | None = None
     """Why the call cannot run: its arguments break a rule that no grammar can hold, or decoding found none."""
+
+    def edited(self, args: Mapping[str, Any] | None) -> Call:
+        """Return the call as it runs: with these arguments, if the user changed them."""
+        return self if args is None else self._replace(tool_args=dict(args))
 
 
 class AgentContext(Generic[FormatT]):

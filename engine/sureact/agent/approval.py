@@ -69,6 +69,11 @@ class PendingCall:
         self.tool.check(args)
 
 
+def edited_args(verdict: Verdict | None) -> Mapping[str, Any] | None:
+    """Return the arguments that a call runs with in place of its own; None for its own."""
+    return verdict.args if isinstance(verdict, Edit) else None
+
+
 Approve = Callable[[PendingCall], Verdict | Awaitable[Verdict]]
 """Decides on a call, on the thread that runs the agent; may be async. What it raises ends the run."""
 

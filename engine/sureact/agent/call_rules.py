@@ -31,7 +31,7 @@ def call_key(tool_name: str, tool_args: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class EarlierCalls:
-    """The calls of a run that were decided and not refused."""
+    """The calls of a run that count as made: all that were not refused, whether or not they gave an error."""
 
     first: dict[str, Step] = field(default_factory=dict[str, "Step"])
     """The first step of each call, by `call_key`."""
@@ -39,8 +39,16 @@ class EarlierCalls:
     """Tools of which a call gave no error."""
 
     def add(self, step: Step) -> None:
-        """Take the next finished step."""
-        self.first.setdefault(call_key(step.tool_name, step.tool_args), step)
+        """Take the next finished step.
+
+        A call that the user changed counts as both; one that was skipped as none, because whether it was made is not
+        known.
+        """
+        if step.outcome == "skipped":
+            return
+        for args in (step.tool_args, step.edited_args):
+            if args is not None:
+                self.first.setdefault(call_key(step.tool_name, args), step)
         if not step.is_error:
             self.succeeded.add(step.tool_name)
 
@@ -178,7 +186,7 @@ def _has_just_failed(trajectory: Trajectory) -> bool:
 
 def _is_failure(step: Step) -> bool:
     """Whether a step gave an error that was nobody's decision."""
-    return step.is_error and step.outcome != "denied"
+    return step.is_error and step.outcome not in ("denied", "skipped")
 
 
 def _index(index: object) -> int:

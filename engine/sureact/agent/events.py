@@ -55,6 +55,7 @@ class CallStarted:
     step_index: int
     tool_name: str
     tool_args: dict[str, Any]
+    """Arguments that the tool runs with, as the user changed them, if at all."""
     call_id: str = ""
     """Such as `call_0_1`, of an agent that makes several calls a turn; else empty."""
 

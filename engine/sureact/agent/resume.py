@@ -14,6 +14,8 @@ from sureact.agent.prompt_format import args_json
 from sureact.agent.recorded_run import RecordedPart, RecordedRun, RecordedStep, run_of, step_of
 from sureact.agent.redaction import MARK
 from sureact.agent.tool import FINISH
+from sureact.agent.tool_call import ToolResult
+from sureact.agent.tool_run import with_edit_note
 from sureact.agent.trace_header import changed_tools, demos_digest, fingerprint_of, signature_record
 from sureact.agent.trajectory import Step, Trajectory
 from sureact.errors import ConfigError, ToolExecutionError, TraceError
@@ -38,6 +40,7 @@ class UnfinishedCall(NamedTuple):
     step_index: int
     tool: Tool
     args: dict[str, Any]
+    """Those that the tool was run with, as the user had changed them, if at all."""
 
     @property
     def tool_name(self) -> str:
@@ -95,6 +98,8 @@ class ResumePoint:
     open_call: OpenCall | None = None
     unfinished: str | None = None
     """What becomes of the call that had started: `run`, or its observation; None if there is none."""
+    edited_args: dict[str, Any] | None = None
+    """Arguments that the call had started with, where the user had changed them."""
     generations: list[StepOutput] = field(default_factory=list[StepOutput])
     tool_s: float = 0.0
 
@@ -113,9 +118,19 @@ class ResumePoint:
         call, self.open_call = self.open_call, None
         return call if step_index == self.next_index else None
 
-    def observation_in_place(self, step_index: int) -> str | None:
+    def edited_args_of(self, step_index: int) -> dict[str, Any] | None:
+        """Return the arguments that the call of a step had started with in place of its own."""
+        return self.edited_args if step_index == self.next_index else None
+
+    def result_in_place(self, step_index: int) -> ToolResult | None:
         """Return what stands in place of running the call of a step; None to run it."""
-        return None if step_index != self.next_index or self.unfinished == "run" else self.unfinished
+        if step_index != self.next_index or self.unfinished is None or self.unfinished == "run":
+            return None
+        if self.unfinished == SKIPPED:
+            result = ToolResult(SKIPPED, True, 0.0, outcome="skipped")
+        else:
+            result = ToolResult(self.unfinished, False, 0.0)
+        return result if self.edited_args is None else with_edit_note(result, self.edited_args)
 
 
 def resume_point(
@@ -251,6 +266,9 @@ def _open_step(point: ResumePoint, run: RecordedRun, agent: ReAct, on_unfinished
     if step is None or step.thought is None:
         return
     if step.started is not None:
+        decided_args = step.call.record["tool_args"] if step.call is not None else step.started["tool_args"]
+        if decided_args != step.started["tool_args"]:
+            point.edited_args = step.started["tool_args"]
         point.unfinished = _verdict(point, step.started, agent, on_unfinished)
         point.open_thought, point.open_call = _started_parts(step, step.thought, step.started, agent.prompt_format)
     elif not point.changed_tools:  # what was thought of other tools is thought again
@@ -280,7 +298,8 @@ def _started_parts(
     call = _open_call(step.call) if step.call is not None else None
     if thought is not None and call is not None:
         return thought, call
-    text, name, args = recorded_thought.record["text"], started["tool_name"], started["tool_args"]
+    decided = started if step.call is None else step.call.record
+    text, name, args = recorded_thought.record["text"], decided["tool_name"], decided["tool_args"]
     return (
         OpenThought(text, _UNTIMED, prompt_format.thought(text)),
         OpenCall(name, args, _UNTIMED, prompt_format.call(name, args_json(args))),
@@ -297,7 +316,8 @@ def _verdict(
         raise ConfigError(
             f"The run was interrupted during a call of {name!r}, and the agent has no such tool any more."
         )
-    if name == FINISH or agent.rules.repeated(name, args, point.earlier):
+    is_repeat = point.edited_args is None and agent.rules.repeated(name, args, point.earlier)
+    if name == FINISH or is_repeat:
         return "run"  # it has no effect
     if tool.idempotent:
         return _checked_run(tool, args)

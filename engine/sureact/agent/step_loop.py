@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sureact.agent.approval import Deny, Verdict
+from sureact.agent.approval import Deny, Verdict, edited_args
 from sureact.agent.call_rules import EarlierCalls
 from sureact.agent.events import CallStarted, Event, ObservationReady
 from sureact.agent.observation import cut_to_tokens, error_text, repeat_text
 from sureact.agent.tool import FINISH
 from sureact.agent.tool_call import ToolResult
+from sureact.agent.tool_run import with_edit_note
 from sureact.agent.trajectory import Step
 from sureact.errors import PromptTooLongError
 
@@ -128,6 +129,7 @@ class StepLoop:
             observation=cut_to_tokens(result.observation, run.observation_limit, run.count_tokens),
             is_error=result.is_error,
             outcome="refused" if call.refusal else repeated.outcome if repeated else result.outcome,
+            edited_args=result.args,
             is_repeat=repeated is not None,
             prompt_tokens=sum(usage.prompt_tokens for usage in usages),
             cached_tokens=sum(usage.cached_tokens for usage in usages),
@@ -142,20 +144,25 @@ class StepLoop:
     def _result(self, index: int, call: Call, repeated: Step | None) -> ToolResult:
         if call.refusal is not None:
             return ToolResult(error_text(call.tool_name or _NO_TOOL, call.refusal), True, 0.0)
-        in_place = self._resumed.observation_in_place(index) if self._resumed else None
+        in_place = self._resumed.result_in_place(index) if self._resumed else None
         if in_place is not None:
-            return ToolResult(in_place, False, 0.0)
+            return in_place
         if repeated is not None:
             self._tell_start(index, call)
             return ToolResult(repeat_text(repeated), repeated.is_error, 0.0)
+        # What had started runs again as it had started, and is decided on as that.
+        started_args = self._resumed.edited_args_of(index) if self._resumed else None
+        started = call.edited(started_args)
 
         def on_decided(verdict: Verdict | None) -> None:
             if verdict is not None:
-                self._trace.approval(index, call, verdict)
+                self._trace.approval(index, started, verdict)
             if not isinstance(verdict, Deny):
-                self._tell_start(index, call)
+                self._tell_start(index, started.edited(edited_args(verdict)))
 
-        return self._tool_run.run(call.tool_name, call.tool_args, on_decided)
+        result = self._tool_run.run(started.tool_name, started.tool_args, on_decided)
+        is_noted = started_args is None or result.args is not None or result.outcome == "denied"
+        return result if is_noted else with_edit_note(result, started.tool_args)
 
     def _tell_start(self, index: int, call: Call) -> None:
         self._trace.call_started(index, call)

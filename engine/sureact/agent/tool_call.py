@@ -16,7 +16,7 @@ from sureact.errors import InternalError, RequestAbortedError, ToolExecutionErro
 if TYPE_CHECKING:
     from sureact.agent.cancellation import Cancellation
 
-Outcome = Literal["done", "error", "timeout", "denied", "dry_run"]
+Outcome = Literal["done", "error", "timeout", "denied", "dry_run", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ToolResult:
 
     observation: str
     is_error: bool
-    """Whether the tool raised, gave no result in time, or was not run because the call was denied."""
+    """Whether the tool raised, gave no result in time, or was not run because the call was denied or skipped."""
     seconds: float
     outcome: Outcome = "done"
     error_type: str | None = None

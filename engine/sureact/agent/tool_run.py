@@ -152,7 +152,7 @@ class ToolRun:
 
     def _execute(self, call: _Decided) -> ToolResult:
         result = call.result or self._call(call)
-        return _with_edit_note(result, call.args) if call.is_edited else result
+        return with_edit_note(result, call.args) if call.is_edited else result
 
     def _call(self, call: _Decided) -> ToolResult:
         self._raise_if_cancelled()
@@ -248,7 +248,8 @@ def _not_run(tool: Tool) -> ToolResult:
     return ToolResult(f"Dry run: {tool.name} was not called, so there is no result.", False, 0.0, outcome="dry_run")
 
 
-def _with_edit_note(result: ToolResult, args: Mapping[str, Any]) -> ToolResult:
+def with_edit_note(result: ToolResult, args: Mapping[str, Any]) -> ToolResult:
+    """Return what a call gave with a note for the model, that the user changed its arguments to these."""
     written = json.dumps(args, ensure_ascii=False)
     note = f"The user changed the arguments of this call to {written}. It gave: {result.observation}"
     return replace(result, observation=note, args=dict(args))

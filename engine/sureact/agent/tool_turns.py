@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sureact.agent.approval import Deny, Verdict
+from sureact.agent.approval import Deny, Verdict, edited_args
 from sureact.agent.call_rules import EarlierCalls, call_key
 from sureact.agent.events import CallStarted, Event, ObservationReady
 from sureact.agent.formats.qwen_tool_turns import SUBMIT
@@ -163,7 +163,8 @@ class ToolTurns:
             if verdict is not None:
                 self._trace.approval(to_run[index].step_index, to_run[index].call, verdict)
             if not isinstance(verdict, Deny):
-                self._tell_start(to_run[index])
+                started = to_run[index]
+                self._tell_start(started._replace(call=started.call.edited(edited_args(verdict))))
 
         tool_calls = [ToolCall(decided.call.tool_name, decided.call.tool_args) for decided in to_run]
         ran = iter(self._tool_run.run_tools(tool_calls, on_decided))
@@ -268,6 +269,7 @@ def _step(decided: _Decided, thought: Thought | None, result: ToolResult, text: 
         observation=text,
         is_error=result.is_error,
         outcome="refused" if decided.call.refusal else repeated.outcome if repeated else result.outcome,
+        edited_args=result.args,
         is_repeat=repeated is not None,
         prompt_tokens=sum(output.usage.prompt_tokens for output in outputs),
         cached_tokens=sum(output.usage.cached_tokens for output in outputs),

@@ -159,6 +159,7 @@ class CallStartedRecord(RecordStart):
     step: int
     tool_name: str
     tool_args: dict[str, Any]
+    """Arguments that the tool runs with: those of the call, or what the user changed them to."""
 
 
 class ObservationRecord(RecordStart):

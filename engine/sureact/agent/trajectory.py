@@ -26,8 +26,10 @@ class Step:
     is_error: bool = False
     """Whether the tool raised or refused the arguments."""
     outcome: str = "done"
-    """How the call went: `done`, `error`, `timeout`, `denied`, `dry_run`, or `refused` before it could run. That of the
-    earlier step for a repeat."""
+    """How the call went: `done`, `error`, `timeout`, `denied`, `dry_run`, `skipped` where a resumed run was not to make
+    it again, or `refused` before it could run. That of the earlier step for a repeat."""
+    edited_args: dict[str, Any] | None = None
+    """Arguments that the user had the tool run with in place of `tool_args`; None where they were not changed."""
     is_repeat: bool = False
     """Whether an earlier identical call was repeated to the model instead of running the tool."""
     prompt_tokens: int = 0

@@ -14,7 +14,7 @@ from sureact.agent.token_limits import TokenLimits
 from sureact.agent.trajectory import Step, Trajectory
 from sureact.constraints.llguidance_state import GrammarState
 from sureact.engine import Engine
-from sureact.errors import ConfigError, ConstraintStateError, PromptTooLongError, RequestAbortedError, SessionError
+from sureact.errors import ConfigError, ConstraintStateError, PromptTooLongError, RequestAbortedError
 from sureact.sampling_params import RunawayLimits
 
 
@@ -52,7 +52,7 @@ def test_a_cancelled_run_fails_at_its_next_move():
     with cancelled_by(cancellation):
         run = run_on(ScriptedModel([" Hm.\n"]))
     cancellation.cancel()
-    with pytest.raises(SessionError, match="closed"):
+    with pytest.raises(RequestAbortedError, match="cancelled"):
         run.think(0)
 
 

@@ -1,4 +1,4 @@
-"""Runs in which somebody decides on each call: what is recorded, masked and resumed."""
+"""Runs in which somebody decides on a call, or on one that was interrupted: what is recorded, masked and resumed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from sureact.agent.approval import Allow, Deny, Edit, PendingCall, Verdict
+from sureact.agent.events import CallStarted, Event
 from sureact.agent.module_scope import current_cancellation
 from sureact.agent.prediction import Prediction
 from sureact.agent.react import ReAct
+from sureact.agent.resume import SKIPPED, UnfinishedCall
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.trace import read_trace
 
@@ -148,3 +150,112 @@ def test_a_call_is_not_run_when_the_run_is_cancelled_while_it_is_decided_on(tmp_
     assert [record["type"] for record in read_trace(path)] == ["header", "prompt", "thought", "call", "aborted"]
     assert last["error"] == "RequestAbortedError"
     assert last["message"].startswith("The run was cancelled")
+
+
+class Till:
+    """A tool that pays, and can be interrupted after it did."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+        self.is_interrupted = False
+
+    def pay(self, amount: int) -> str:
+        """Pay."""
+        self.paid.append(amount)
+        if self.is_interrupted:
+            raise KeyboardInterrupt
+        return f"paid {amount}"
+
+
+NOTE = 'The user changed the arguments of this call to {"amount": 1}. It gave: '
+
+
+def test_an_edited_call_is_told_and_recorded_as_it_runs(tmp_path: Path) -> None:
+    path, till, told = tmp_path / "t.jsonl", Till(), list[Event]()
+
+    def approve(pending: PendingCall) -> Verdict:
+        return Edit({"amount": 1})
+
+    react = agent(
+        [*step("pay", amount=1000), *FINISH], tools=[till.pay], approve=approve, trace=path, on_event=told.append
+    )
+    prediction = react(question="?")
+    done = prediction.trajectory.steps[0]
+    assert till.paid == [1]
+    assert (done.tool_args, done.edited_args) == ({"amount": 1000}, {"amount": 1})
+    assert done.observation == f"{NOTE}paid 1"
+    assert next(event for event in told if isinstance(event, CallStarted)).tool_args == {"amount": 1}
+    types = ("call", "approval", "call_started")
+    args = [record["tool_args"] for record in read_trace(path) if record["type"] in types]
+    assert args[:3] == [{"amount": 1000}, {"amount": 1}, {"amount": 1}]
+
+
+def test_a_call_that_was_edited_counts_as_made_both_ways(tmp_path: Path) -> None:
+    path, till = tmp_path / "t.jsonl", Till()
+    answers: list[Verdict] = [Edit({"amount": 1})]
+
+    def approve(pending: PendingCall) -> Verdict:
+        return answers.pop() if answers else Allow()
+
+    options: dict[str, Any] = {"tools": [till.pay, now], "approve": approve}
+    rest = [*step("pay", amount=1), call("now"), *step("pay", amount=1000), call("finish"), ANSWER]
+    prediction = agent([*step("pay", amount=1000), *rest], trace=path, **options)(question="?")
+    assert [name for name, _ in made(prediction)] == ["pay", "now", "finish"]
+    assert till.paid == [1]
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:7]))
+    assert json.loads(lines[6])["type"] == "observation"
+    assert dict(agent(rest, **options).resume(path).trajectory) == dict(prediction.trajectory)
+
+
+@pytest.mark.parametrize(
+    ("answer", "paid", "observation"),
+    [
+        ("run", [1], f"{NOTE}paid 1"),
+        ("skip", [], NOTE + SKIPPED),
+        ("It was paid.", [], f"{NOTE}It was paid."),
+    ],
+)
+def test_an_edited_call_that_was_interrupted_is_asked_about_and_run_as_it_was_edited(
+    tmp_path: Path, answer: str, paid: list[int], observation: str
+) -> None:
+    path, till, asked = tmp_path / "t.jsonl", Till(), list[dict[str, Any]]()
+    till.is_interrupted = True
+
+    def approve(pending: PendingCall) -> Verdict:
+        asked.append(pending.args)
+        return Edit({"amount": 1}) if pending.args["amount"] > 1 else Allow()
+
+    def on_unfinished(unfinished: UnfinishedCall) -> str:
+        asked.append(unfinished.args)
+        return answer
+
+    options: dict[str, Any] = {"tools": [till.pay], "approve": approve}
+    with pytest.raises(KeyboardInterrupt):
+        agent(step("pay", amount=1000), trace=path, **options)(question="?")
+    till.__init__()
+    asked.clear()
+    done = agent(FINISH, **options).resume(path, on_unfinished=on_unfinished).trajectory.steps[0]
+    assert asked == [{"amount": 1}] * (2 if answer == "run" else 1)
+    assert till.paid == paid
+    assert (done.tool_args, done.edited_args, done.observation) == ({"amount": 1000}, {"amount": 1}, observation)
+
+
+def test_a_call_that_is_skipped_counts_as_one_that_was_not_made(tmp_path: Path) -> None:
+    path, till = tmp_path / "t.jsonl", Till()
+    till.is_interrupted = True
+    options: dict[str, Any] = {"tools": [till.pay], "require_tools": ["pay"]}
+    with pytest.raises(KeyboardInterrupt):
+        agent(step("pay", amount=1), trace=path, **options)(question="?")
+    till.__init__()
+    script = [*step("pay", amount=1), *FINISH]
+    prediction = agent(script, **options).resume(path, on_unfinished=lambda unfinished: "skip")
+    steps = prediction.trajectory.steps
+    assert [(done.tool_name, done.outcome, done.is_error) for done in steps] == [
+        ("pay", "skipped", True),
+        ("pay", "done", False),
+        ("finish", "done", False),
+    ]
+    names = [record["names"] for record in read_trace(path) if record["type"] == "call"]
+    assert names[1:] == [["pay"], ["pay", "finish"]]
+    assert till.paid == [1]

@@ -33,8 +33,16 @@ TOOLS = {tool.name: tool for tool in (Tool(now), Tool(paint), Tool(search), Tool
 ALL = ("now", "paint", "search", FINISH)
 
 
-def step(tool_name: str, is_error: bool = False, **args: Any) -> Step:
-    return Step(index=0, thought="", tool_name=tool_name, tool_args=args, observation="", is_error=is_error)
+def step(tool_name: str, is_error: bool = False, outcome: str = "done", **args: Any) -> Step:
+    return Step(
+        index=0,
+        thought="",
+        tool_name=tool_name,
+        tool_args=args,
+        observation="",
+        is_error=is_error,
+        outcome=outcome,
+    )
 
 
 def after(*steps: Step) -> EarlierCalls:
@@ -89,6 +97,23 @@ def test_a_call_of_the_same_values_is_masked():
 def test_calls_are_the_same_where_their_values_are(args: dict[str, Any], others: dict[str, Any], is_same: bool):
     assert (call_key("t", args) == call_key("t", others)) == is_same
     assert call_key("t", args) != call_key("u", args)
+
+
+def test_a_call_that_the_user_changed_counts_as_both():
+    earlier = after(replace(step("search", q="x"), edited_args={"q": "y"}))
+    assert [earlier.find("search", {"q": q}) is not None for q in "xyz"] == [True, True, False]
+    assert names(CallRules(TOOLS), replace(step("paint", color="red"), edited_args={"color": "blue"})) == (
+        "now",
+        "search",
+        FINISH,
+    )
+
+
+def test_a_call_that_was_skipped_counts_as_none():
+    skipped = step("now", is_error=True, outcome="skipped")
+    assert names(CallRules(TOOLS), skipped) == ALL
+    assert names(CallRules(TOOLS, finish_after_error=False), skipped) == ALL
+    assert names(CallRules(TOOLS, require_tools=["now"]), skipped) == ("now", "paint", "search")
 
 
 def test_repeatable_tools_are_never_masked():

@@ -7,6 +7,7 @@ import pytest
 from pydantic import AfterValidator
 
 from sureact.agent.approval import Allow, Deny, Edit, PendingCall
+from sureact.agent.events import CallStarted, Event
 from sureact.agent.history import History
 from sureact.agent.react_v2 import ReActV2
 from sureact.agent.scripted_model import ScriptedModel, encode
@@ -157,12 +158,17 @@ def test_calls_are_approved_before_any_runs_and_submit_is_not_asked_about():
         asked.append((call.tool_name, call.args))
         return {1: Deny("too small"), 2: Edit({"a": 20}), 3: Allow()}[call.args["a"]]
 
-    react = agent([*turn(*(body("add", a=a) for a in (1, 2, 3))), *SUBMIT], approve=approve)
-    denied, edited, allowed = observations(react(question="?").history)[0]
+    told: list[Event] = []
+    react = agent([*turn(*(body("add", a=a) for a in (1, 2, 3))), *SUBMIT], approve=approve, on_event=told.append)
+    prediction = react(question="?")
+    denied, edited, allowed = observations(prediction.history)[0]
     assert denied == "The user did not allow this call of add: too small"
     assert edited.endswith("It gave: 22")
     assert allowed == "5"
     assert asked == [("add", {"a": 1}), ("add", {"a": 2}), ("add", {"a": 3})]
+    started = [event for event in told if isinstance(event, CallStarted)]
+    assert [event.tool_args for event in started] == [{"a": 20}, {"a": 3}]
+    assert [step.edited_args for step in prediction.trajectory.steps] == [None, {"a": 20}, None]
 
 
 def test_a_dry_run_calls_no_tool_and_submits():
