@@ -53,6 +53,7 @@ const EXAMPLE_SCHEMAS = {
     },
   },
 };
+
 // Return JSON as one would write it: short lists stay on their line.
 function pretty(value) {
   const text = JSON.stringify(value, null, 2);
@@ -96,6 +97,7 @@ function startSchema() {
     document.getElementById(id));
   const [schemaField, verdict, valueVerdict] = [at("text"), at("verdict"), document.getElementById("value-verdict")];
   let timer;
+  let written = ""; // the value so far
 
   const formatOf = (schema) => ({ type: "json_schema", json_schema: { schema } });
 
@@ -105,12 +107,14 @@ function startSchema() {
     if (place.textContent !== shown) place.textContent = shown; // what is told is read aloud
   }
 
-  const schemaChecker = new Checker(({ error }, _, isNewest) => {
+  const schemaChecker = new Checker(({ error }, { response_format: format }, isNewest) => {
     if (!isNewest) return;
-    const isKeyMissing = error && error.status === 401;
-    schemaField.toggleAttribute("aria-invalid", Boolean(error) && !isKeyMissing);
-    if (!error) tell(verdict, "valid", "The schema can be enforced.");
-    else tell(verdict, "invalid", joined(error.pointer !== undefined && `at ${error.pointer || "top level"}`, error.message));
+    if (error?.status === 400) schemaField.setAttribute("aria-invalid", "true");
+    else schemaField.removeAttribute("aria-invalid");
+    if (!error) {
+      tell(verdict, "valid", "The schema can be enforced.");
+      if (written && !composer.isRunning) valueChecker.want({ response_format: format, text: written });
+    } else tell(verdict, "invalid", joined(error.pointer !== undefined && `at ${error.pointer || "top level"}`, error.message));
   }, 50);
 
   // Return the schema; undefined, and told, if it is no JSON.
@@ -131,14 +135,14 @@ function startSchema() {
   }
 
   const valueChecker = new Checker(({ error, status, num_valid_chars: count, faults: found }, { text }) => {
-    if (!value.shownText.startsWith(text)) return; // of an earlier run
+    if (!written.startsWith(text)) return; // of an earlier run
     if (error) {
       tell(valueVerdict, "", "not judged");
       return void faults.replaceChildren(element("li", "", error.message));
     }
-    // Some more may have come since it was asked about.
-    const end = status === "invalid" ? count : value.shownText.length;
-    value.replaceChildren(visible(value.shownText.slice(0, end)), element("span", "beyond", value.shownText.slice(end)));
+    // Some more may have come since it was asked about. The server counts characters, not their halves.
+    const good = status === "invalid" ? [...written].slice(0, count).join("") : written;
+    value.replaceChildren(visible(good), element("span", "beyond", written.slice(good.length)));
     const place = found.length ? "" : ` from character ${count + 1} on`;
     tell(valueVerdict, status, VERDICTS[status] + (status === "invalid" ? place : ""));
     faults.replaceChildren(...found.map(({ pointer, message }) =>
@@ -151,11 +155,11 @@ function startSchema() {
     if (schema === undefined) return void schemaField.focus();
     if (!request) return;
     const [meter, isHeld] = [new Meter(), at("hold").checked];
-    let [text, usage, ending] = ["", undefined, undefined];
-    const check = () => valueChecker.want({ response_format: formatOf(schema), text });
+    const check = () => valueChecker.want({ response_format: formatOf(schema), text: written });
+    let [usage, ending] = [];
     document.getElementById("value-empty").hidden = true;
     value.hidden = false;
-    value.shownText = "";
+    written = "";
     value.classList.add("cursor");
     for (const place of [value, faults, numbers, fault, valueVerdict]) place.replaceChildren();
     const body = {
@@ -174,8 +178,7 @@ function startSchema() {
           ending = finishReason || ending;
           if (!delta.content) continue;
           meter.note();
-          text += delta.content;
-          value.shownText = text;
+          written += delta.content;
           value.append(visible(delta.content));
           check();
         }
@@ -185,7 +188,7 @@ function startSchema() {
       if (!signal.aborted) fault.append(faultBox(error));
     }
     value.classList.remove("cursor");
-    if (!text) {
+    if (!written) {
       value.hidden = true;
       return;
     }

@@ -60,3 +60,22 @@ def test_what_breaks_the_schema_is_marked_where_it_does(page: Page, engine: Scri
     page.get_by_label("Request").press("Enter")
     expect(page.locator("#value-verdict")).to_have_text("invalid from character 1 on")
     expect(page.locator("#value .beyond")).to_have_text("Sure: {}")
+
+
+def test_the_mark_counts_characters_as_the_server_does(page: Page, engine: ScriptedEngine) -> None:
+    open_tab(page, "Schema")
+    page.get_by_label("Hold the answer to the schema").uncheck()
+    engine.say('{"name": "😀😀", "zip": 1}')
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("#value .beyond")).to_have_text('zip": 1}')
+
+
+def test_a_value_is_judged_again_when_the_schema_is_edited(page: Page, engine: ScriptedEngine) -> None:
+    open_tab(page, "Schema")
+    engine.say(VALUE)
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("#value-verdict")).to_have_text("valid")
+    expect(page.locator("#value-numbers")).to_contain_text("ended")
+    page.get_by_role("textbox", name="Schema").fill('{"properties": {"age": {"maximum": 30}}}')
+    expect(page.locator("#value-faults")).to_have_text("/age 34 is greater than the maximum of 30")
+    expect(page.locator("#value-verdict")).to_have_text("invalid")
