@@ -214,7 +214,7 @@ class Session:
         if total >= self._engine.context_len:
             raise PromptTooLongError(
                 f"The session would hold {total:,} tokens; this engine takes {self._engine.context_len:,} with at "
-                "least one to generate. Truncate the session, or start the engine with a larger max_model_len."
+                "least one to generate. Make it shorter, or start the engine with a larger max_model_len."
             )
         self._sequence.token_ids += token_ids
 

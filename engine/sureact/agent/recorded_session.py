@@ -57,8 +57,13 @@ class RecordedSession:
             ContextWindowExceededError: they do not fit.
             RequestAbortedError: the call that opened the session is cancelled.
         """
-        with self._translated_errors():
-            num_tokens = self._session.append(text, parse_control_tokens=parse_control_tokens)
+        try:
+            with self._translated_errors():
+                num_tokens = self._session.append(text, parse_control_tokens=parse_control_tokens)
+        except ContextWindowExceededError as error:
+            raise ContextWindowExceededError(
+                f"What the model is to read does not fit; shorten the inputs, or give fewer or shorter tools. {error}"
+            ) from error.__cause__
         self._note(_shown(text))
         return num_tokens
 

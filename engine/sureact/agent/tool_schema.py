@@ -34,8 +34,13 @@ def checked_name(func: Callable[..., object], name: str | None) -> str:
 
 
 def allowed_name(name: str) -> str:
-    """Return a name from outside with `_` for what no tool's name holds, cut to 64 characters."""
+    """Return a name from outside with `_` for what no tool's name holds, cut to 64 characters.
+
+    One of which nothing would be left, such as a Chinese one, is spelled in code points, so that each stays its own.
+    """
     spelled = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
+    if name and not re.search(r"[A-Za-z0-9]", spelled):
+        spelled = "_".join(f"u{ord(character):04x}" for character in name)[:64]
     return spelled if _NAME.fullmatch(spelled) else f"_{spelled}"[:64]
 
 

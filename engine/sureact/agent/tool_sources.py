@@ -65,9 +65,6 @@ def from_dspy(tool: Any, **options: Any) -> Tool:
     """
     if not _has(tool, _DSPY):
         raise ToolDefinitionError(f"from_dspy takes a dspy.Tool, not {tool!r}.")
-    # dspy describes `*args` and `**kwargs` as arguments of these names.
-    unnamed = {parameter.name for parameter in _parameters(tool.func) if parameter.kind in _UNNAMED}
-    args = {name: schema for name, schema in (tool.args or {}).items() if name not in unnamed}
     is_async = inspect.iscoroutinefunction(tool.func) or inspect.iscoroutinefunction(
         getattr(type(tool.func), "__call__", None)  # noqa: B004  the method is wanted, not whether there is one
     )
@@ -75,7 +72,13 @@ def from_dspy(tool: Any, **options: Any) -> Tool:
     def call(**given: Any) -> object:
         return tool.acall(**given) if is_async else tool(**given)
 
-    return Tool(call, allowed_name(tool.name), tool.desc or "", args, **options)
+    return Tool(call, allowed_name(tool.name), tool.desc or "", dspy_arguments(tool), **options)
+
+
+def dspy_arguments(tool: Any) -> dict[str, Any]:
+    """Return the schemas of what a `dspy.Tool` takes by name; dspy lists `*args` and `**kwargs` among them."""
+    unnamed = {parameter.name for parameter in _parameters(tool.func) if parameter.kind in _UNNAMED}
+    return {name: schema for name, schema in (tool.args or {}).items() if name not in unnamed}
 
 
 def from_qwen(description: Mapping[str, Any], func: Callable[..., object] | None = None, **options: Any) -> Tool:
@@ -83,7 +86,8 @@ def from_qwen(description: Mapping[str, Any], func: Callable[..., object] | None
 
     Args:
         description: `name_for_model`, `description_for_model` and `parameters`, a list of `name`, `description`,
-            `required`, and `schema` or `type`; `name_for_human` becomes the title.
+            `required`, and `schema` or `type`; `name_for_human` becomes the title. What no tool's name holds is
+            spelled with `_`, or a name of nothing else in code points.
         func: called with keyword arguments; None for the dictionary's `tool_api`, which is called with the arguments
             as one JSON text, as in the tutorial.
         options: further options of `Tool`.
@@ -92,10 +96,14 @@ def from_qwen(description: Mapping[str, Any], func: Callable[..., object] | None
         ToolDefinitionError: a key is missing or not of its kind.
     """
     name = _text(description, "name_for_model")
+    if not name.strip():
+        raise ToolDefinitionError(
+            "A tool of the Qwen tutorial has an empty name_for_model; the model calls it by that."
+        )
     call = func if func is not None else _tool_api(description, name)
     options = {"title": _text(description, "name_for_human", name), **options}
     schema = _qwen_schema(description.get("parameters", []), name)
-    return Tool(call, name, _text(description, "description_for_model", ""), schema, **options)
+    return Tool(call, allowed_name(name), _text(description, "description_for_model", ""), schema, **options)
 
 
 def from_mcp(session: Any, tool: Any, **options: Any) -> Tool:

@@ -125,7 +125,7 @@ def _not_found(name: str, store: ModelStore) -> ModelNotFoundError:
         return ModelNotFoundError(f"{name!r} is in the catalogue but not on this disk; `sureact pull {name}` gets it.")
     if name.endswith(".gguf") or name.startswith((".", "/", "~")):
         return ModelNotFoundError(f"{name} does not exist; give a folder with safetensors files or a .gguf file.")
-    known = [entry.name for entry in CATALOG] + [model.name for model in store.models()]
+    known = list(dict.fromkeys([*(entry.name for entry in CATALOG), *(model.name for model in store.models())]))
     nearest = nearest_names(name, known)
     hint = f"Did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"Known are {', '.join(known)}."
     pull_hint = f" `sureact pull {name}` gets a model from the hub." if name.count("/") == 1 else ""

@@ -107,7 +107,7 @@ class ProcessSession:
             if total >= self._engine.context_len:
                 raise PromptTooLongError(
                     f"The session would hold {total:,} tokens; this engine takes {self._engine.context_len:,} with at "
-                    "least one to generate. Truncate the session, or start the engine with a larger max_model_len."
+                    "least one to generate. Make it shorter, or start the engine with a larger max_model_len."
                 )
             self._context.token_ids += token_ids
         return len(token_ids)

@@ -66,7 +66,7 @@ def test_cut_text_is_not_in_the_prompt():
 
 def test_what_does_not_fit_is_an_error_of_the_context():
     session = RecordedSession(ScriptedModel([], context_len=3))
-    with pytest.raises(ContextWindowExceededError):
+    with pytest.raises(ContextWindowExceededError, match=r"does not fit; shorten the inputs, .* 4 tokens; at most 3\."):
         session.append("abcd")
     session.append("abc")
     session.close()

@@ -56,7 +56,17 @@ def test_the_instance_is_no_argument():
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("add", "add"), ("a/b c", "a_b_c"), ("9", "_9"), ("", "_"), ("é" * 70, "_" * 64)]
+    ("name", "expected"),
+    [
+        ("add", "add"),
+        ("a/b c", "a_b_c"),
+        ("9", "_9"),
+        ("", "_"),
+        ("x" + "é" * 70, "x" + "_" * 63),
+        ("搜索", "u641c_u7d22"),
+        ("天气", "u5929_u6c14"),
+        ("é" * 70, ("u00e9_" * 11)[:64]),
+    ],
 )
 def test_a_name_from_outside_becomes_one_that_is_allowed(name: str, expected: str):
     assert allowed_name(name) == expected

@@ -138,6 +138,12 @@ def test_a_qwen_dictionary_with_a_function():
     assert made(search_query="周杰伦") == ["周杰伦"]
 
 
+@pytest.mark.parametrize(("given", "name"), [("夸克搜索", "u5938_u514b_u641c_u7d22"), ("two words", "two_words")])
+def test_the_name_of_a_qwen_dictionary_is_spelled_as_tools_are_called(given: str, name: str):
+    made = Tool.from_qwen({**QWEN, "name_for_model": given}, search)
+    assert (made.name, made.title) == (name, "夸克搜索")
+
+
 def test_the_tool_api_of_a_qwen_dictionary_takes_json_text():
     def api(text: str) -> str:
         return json.loads(text)["query"] + "!"
@@ -152,7 +158,7 @@ def test_the_tool_api_of_a_qwen_dictionary_takes_json_text():
     "changes",
     [
         {"name_for_model": None},
-        {"name_for_model": "two words"},
+        {"name_for_model": " "},
         {"name_for_human": 5},
         {"description_for_model": 5},
         {"parameters": "query"},

@@ -46,6 +46,15 @@ def test_a_misspelled_name_gets_the_nearest_one_suggested(store: ModelStore) -> 
         resolve_model("qwen2.5-coder-0.5b-instuct", store)
 
 
+def test_where_none_is_near_each_known_name_is_told_once(store: ModelStore, tmp_path: Path) -> None:
+    for name in (QWEN, "mine"):
+        (tmp_path / "made" / name).mkdir(parents=True)
+        store.install(name, tmp_path / "made" / name)
+    with pytest.raises(ModelNotFoundError) as raised:
+        resolve_model("zzz", store)
+    assert str(raised.value).count(QWEN) == str(raised.value).count("mine") == 1
+
+
 def test_a_folder_is_taken_as_it_is(store: ModelStore, tmp_path: Path) -> None:
     folder = tmp_path / "my-model"
     folder.mkdir()
