@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_ori
 import dspy
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
+from sureact.agent.tool_sources import dspy_arguments
 from sureact.constraints.json_schema import json_schema
 from sureact.errors import ConfigError, ConstraintCompileError, UnsupportedSchemaError
 from sureact.integrations.dspy_fields import (
@@ -99,10 +100,12 @@ def _layout_of(
     for field_name, info in predictor.signature.output_fields.items():
         if is_react and field_name in CALL_FIELDS:
             continue
+        # dspy calls the predictor of a program that is one `self`.
+        what = f"The output {field_name!r}" + (f" of the predictor {name!r}" if name != "self" else "")
         if field_name == "completed":
-            raise ConfigError(f"{name} has an output called 'completed', which dspy's marker is called; rename it.")
-        schema = _schema_of(f"{name}.{field_name}", info, tools)
-        _check(f"{name}.{field_name}", schema)
+            raise ConfigError(f"{what} is called as dspy's marker of the end is; rename it.")
+        schema = _schema_of(what, info, tools)
+        _check(what, schema)
         if field_name in _THOUGHTS and schema == {"type": "string"} and max_thought_length is not None:
             schema = {**schema, "maxLength": max_thought_length}
         fields.append(Field(field_name, schema))
@@ -112,7 +115,7 @@ def _layout_of(
 def _tool_schemas(agent: Any, max_string_length: int | None) -> dict[str, dict[str, Any]]:
     schemas: dict[str, dict[str, Any]] = {}
     for name, tool in agent.tools.items():
-        args: dict[str, Any] = tool.args or {}
+        args = dspy_arguments(tool)
         schema = {
             "type": "object",
             "properties": {arg: _with_limit(schema, max_string_length) for arg, schema in args.items()},
@@ -120,7 +123,7 @@ def _tool_schemas(agent: Any, max_string_length: int | None) -> dict[str, dict[s
             "additionalProperties": False,
         }
         schemas[name] = with_definitions_on_top(schema)
-        _check(f"the tool {name!r}", schemas[name])
+        _check(f"The tool {name!r}", schemas[name])
     return schemas
 
 
@@ -129,7 +132,7 @@ def _check(what: str, schema: Mapping[str, Any]) -> None:
     try:
         json_schema(schema, additional_properties="closed").check()
     except (UnsupportedSchemaError, ConstraintCompileError) as error:
-        raise ConfigError(f"The schema of {what} cannot be enforced: {error}") from error
+        raise ConfigError(f"{what} has a schema that cannot be enforced: {error}") from error
 
 
 def _with_limit(schema: Any, max_length: int | None) -> Any:
@@ -143,7 +146,7 @@ def _with_limit(schema: Any, max_length: int | None) -> Any:
     return {**limited, "maxLength": max_length} if is_free else limited
 
 
-def _schema_of(name: str, info: FieldInfo, tools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _schema_of(what: str, info: FieldInfo, tools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     annotation: Any = info.annotation
     if annotation is str or annotation is dspy.Reasoning:
         return {"type": "string"}
@@ -156,11 +159,11 @@ def _schema_of(name: str, info: FieldInfo, tools: Mapping[str, Mapping[str, Any]
         has_texts = all(isinstance(member.value, str) for member in annotation)
         return {"enum": [member.value if has_texts else member.name for member in annotation]}
     if isinstance(annotation, type) and issubclass(annotation, dspy.Type):
-        raise ConfigError(f"{name} is a {annotation.__name__}, which dspy reads in a way of its own; leave it alone.")
+        raise ConfigError(f"{what} is a {annotation.__name__}, which dspy reads in a way of its own; leave it alone.")
     try:
         return TypeAdapter(info.rebuild_annotation()).json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
-        raise ConfigError(f"{name} has a type without a JSON schema: {error}") from error
+        raise ConfigError(f"{what} has a type without a JSON schema: {error}") from error
 
 
 def _tool_calls_schema(tools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -61,6 +61,22 @@ def layout_of(predictor: Any) -> FieldLayout:
     return FieldLayout.read(predictor.config["metadata"]["sureact"])
 
 
+def test_what_a_tool_takes_besides_its_named_arguments_is_none_of_them() -> None:
+    def fetch(url: str, *rest: str, **kwargs: str) -> str:
+        return url
+
+    react = constrain(dspy.ReAct("question -> answer", tools=[fetch]))
+    schema = layout_of(react.react).tools["fetch"]
+    assert (list(schema["properties"]), schema["required"]) == (["url"], ["url"])
+
+
+def test_an_error_names_the_output_and_of_several_predictors_which_one() -> None:
+    with pytest.raises(ConfigError, match=r"^The output 'completed' is called as"):
+        constrain(dspy.Predict("a -> completed"))
+    with pytest.raises(ConfigError, match=r"^The output 'completed' of the predictor 'predict' is called as"):
+        constrain(dspy.ChainOfThought("a -> completed"))
+
+
 def test_the_fields_of_every_predictor_are_written_down() -> None:
     program = constrain(dspy.ChainOfThought(Judge), max_thought_length=40)
     fields = {field.name: field for field in layout_of(program.predict).fields}
@@ -107,13 +123,13 @@ def test_a_limit_that_leaves_nothing_is_refused(option: Any) -> None:
 
 
 def test_a_field_that_dspy_reads_in_its_own_way_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="image is a Image"):
+    with pytest.raises(ConfigError, match=r"The output .* is a Image"):
         constrain(dspy.Predict(dspy.Signature("a -> b").append("image", dspy.OutputField(), dspy.Image)))
 
 
 def test_a_schema_that_cannot_be_enforced_is_refused_at_once_with_the_tools_name() -> None:
     tool = dspy.Tool(clock, name="clock", args={"zone": {"$ref": "#/nowhere"}})
-    with pytest.raises(ConfigError, match="the tool 'clock' cannot be enforced"):
+    with pytest.raises(ConfigError, match="The tool 'clock' has a schema that cannot be enforced"):
         constrain(dspy.ReAct("question -> answer", tools=[tool]))
 
 
