@@ -130,6 +130,8 @@ def checked_callbacks(callbacks: Iterable[Callback]) -> list[Callback]:
     Raises:
         ConfigError: one is a class, or has no handler.
     """
+    if not isinstance(callbacks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"callbacks is {callbacks!r}; it must be a list of callbacks.")
     callbacks = list(callbacks)
     for callback in callbacks:
         if isinstance(callback, type) or not any(hasattr(callback, name) for name in _HANDLERS):

@@ -15,13 +15,14 @@ from sureact.agent.events import AnswerReady, OnEvent, OutputDelta
 from sureact.agent.extraction import REASONING, OutputExtraction, reasoning_field
 from sureact.agent.module import Module, check_lm
 from sureact.agent.module_state import restored_signature, signature_state
+from sureact.agent.option_values import require_function
 from sureact.agent.prediction import Prediction, RunUsage
 from sureact.agent.prompt_format import think_closed
 from sureact.agent.prompt_template import input_texts, render_template
 from sureact.agent.recorded_session import RecordedSession
 from sureact.agent.signature import Signature, signature_of_fields
 from sureact.agent.streaming import stream_text
-from sureact.errors import ModuleStateError, SignatureError
+from sureact.errors import ConfigError, ModuleStateError, SignatureError
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -67,9 +68,11 @@ class Predict(Module):
             ModelNotFoundError: the default model is not on this disk; the message names the command that gets it.
         """
         super().__init__(callbacks)
+        require_function("on_event", on_event)
         self.on_event = on_event
         self._params = SamplingParams(max_tokens=max_tokens)
         self._judged: tuple[Signature, list[dict[str, Any]], list[Demo]] | None = None
+        _require_list(demos)
         self.demos = list(demos)
         self.signature = Signature.of(signature)
         self.judged_demos()
@@ -128,6 +131,7 @@ class Predict(Module):
         Raises:
             ConfigError: a demo does not fit the signature.
         """
+        _require_list(self.demos)
         demos = [dict(demo) if isinstance(demo, Mapping) else demo for demo in self.demos]  # pyright: ignore[reportUnnecessaryIsInstance]
         # Judging builds types, which takes longer than a step should; demos rarely change.
         if self._judged is None or self._judged[:2] != (self._signature, demos):
@@ -255,6 +259,11 @@ def require_names(args: Sequence[object], signature: Signature) -> None:
     if args:
         names = ", ".join(f"{name}=..." for name in signature.inputs)
         raise SignatureError(f"Inputs are given by name, as in `module({names})`; {len(args)} came without one.")
+
+
+def _require_list(demos: object) -> None:
+    if not isinstance(demos, Sequence) or isinstance(demos, str):
+        raise ConfigError(f"demos is {demos!r}; it must be a list of mappings or Examples.")
 
 
 def _task(values: Mapping[str, Any]) -> str:

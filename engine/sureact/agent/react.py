@@ -17,6 +17,7 @@ from sureact.agent.extraction import OutputExtraction
 from sureact.agent.formats.registry import default_format, format_named
 from sureact.agent.module import Module, check_lm
 from sureact.agent.module_scope import tool_cancellation
+from sureact.agent.option_values import require_bool, require_function, require_path, require_whole
 from sureact.agent.predict import ChainOfThought, Predict, require_names
 from sureact.agent.prediction import Prediction
 from sureact.agent.react_predictors import (
@@ -32,7 +33,7 @@ from sureact.agent.run_trace import RunTrace
 from sureact.agent.signature import Signature
 from sureact.agent.step_loop import StepLoop
 from sureact.agent.telemetry import spans_maker
-from sureact.agent.token_limits import TokenLimits
+from sureact.agent.token_limits import TokenLimits, checked_limits
 from sureact.agent.tool import FINISH, Tool, ToolLike, tools_by_name
 from sureact.agent.tool_run import ToolRun, check_run_options
 from sureact.agent.trajectory import Trajectory
@@ -115,12 +116,15 @@ class ReAct(Module):
         """
         super().__init__(callbacks)
         check_run_options(approve, dry_run)
+        require_function("on_event", on_event)
+        require_path("trace", trace)
+        require_bool("otel", otel)
         self.redact = checked_patterns(redact)
         self._new_spans = spans_maker(otel)
         self.signature = Signature.of(signature)
         self.tools = tools_by_name(tools)
         self.tools[FINISH] = _finish_tool(self.signature)
-        self.max_iters = _checked_max_iters(max_iters)
+        self.max_iters = require_whole("max_iters", max_iters)
         self._rules = CallRules(
             self.tools,
             on_repeat=on_repeat,
@@ -128,14 +132,14 @@ class ReAct(Module):
             allowed_tools=allowed_tools,
             finish_after_error=finish_after_error,
         )
-        self.limits = limits or TokenLimits()
+        self.limits = checked_limits(limits)
         self.on_event = on_event
         self.trace = trace
         self.approve = approve
         self.dry_run = dry_run
         # Refuses now what would else be refused when the model is there.
         OutputExtraction(self.signature, with_reasoning=True)
-        self._format_class = format_named(prompt_format) if prompt_format else None
+        self._format_class = format_named(prompt_format) if prompt_format is not None else None
         self._prepared: PreparedPrompt | None = None
         # Last, because it may take seconds: whatever can be refused is refused before.
         lm = lm if lm is not None else default_model()
@@ -208,7 +212,7 @@ class ReAct(Module):
             TraceError: the trace file cannot be written.
         """
         require_names(args, self.signature)
-        return self._run(inputs, self.max_iters if max_iters is None else _checked_max_iters(max_iters))
+        return self._run(inputs, self.max_iters if max_iters is None else require_whole("max_iters", max_iters))
 
     def resume(
         self,
@@ -240,7 +244,7 @@ class ReAct(Module):
             ConfigError: the agent is not the one of the trace: another model, format, signature, or other tools.
             SureactError: see `__call__`.
         """
-        most = None if max_iters is None else _checked_max_iters(max_iters)
+        most = None if max_iters is None else require_whole("max_iters", max_iters)
         point = resume_point(self, path, run_id, inputs, most, on_unfinished, allow_changed_tools=allow_changed_tools)
         if isinstance(point, Prediction):
             return point
@@ -314,9 +318,3 @@ def _finish_tool(signature: Signature) -> Tool:
         return "Completed."
 
     return Tool(finish, name=FINISH, desc=f"Ends the work, once all that is needed to give {names} is known.")
-
-
-def _checked_max_iters(max_iters: int) -> int:
-    if max_iters < 1:
-        raise ConfigError(f"max_iters is {max_iters}; it must be at least 1.")
-    return max_iters

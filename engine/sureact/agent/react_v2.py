@@ -22,6 +22,7 @@ from sureact.agent.history import History, HistoryPrediction, checked_history, j
 from sureact.agent.json_object import JsonObject, ObjectField
 from sureact.agent.module import Module, check_lm
 from sureact.agent.module_scope import tool_cancellation
+from sureact.agent.option_values import require_function, require_path, require_whole
 from sureact.agent.predict import Predict, require_names
 from sureact.agent.prompt_template import input_texts, render_template
 from sureact.agent.react_predictors import StepPredict
@@ -29,13 +30,13 @@ from sureact.agent.redaction import Pattern, checked_patterns
 from sureact.agent.run_trace import RunTrace
 from sureact.agent.signature import Signature, signature_of_fields
 from sureact.agent.telemetry import spans_maker
-from sureact.agent.token_limits import TokenLimits
+from sureact.agent.token_limits import TokenLimits, checked_limits
 from sureact.agent.tool import Tool, ToolLike, tools_by_name
 from sureact.agent.tool_run import MAX_PARALLEL_CALLS, ToolRun, check_run_options
 from sureact.agent.tool_turns import ToolTurns
 from sureact.agent.trace_header import fingerprint_of
 from sureact.agent.turn_session import TurnSession
-from sureact.errors import ConfigError, SignatureError, ToolDefinitionError
+from sureact.errors import SignatureError, ToolDefinitionError
 
 if TYPE_CHECKING:
     from sureact.agent.language_model import LanguageModel
@@ -124,6 +125,8 @@ class ReActV2(Module):
         """
         super().__init__(callbacks)
         check_run_options(approve, dry_run)
+        require_function("on_event", on_event)
+        require_path("trace", trace)
         self.redact = checked_patterns(redact)
         self._new_spans = spans_maker(otel)
         self.signature = _checked_signature(signature)
@@ -132,10 +135,10 @@ class ReActV2(Module):
         if SUBMIT in self.tools:
             raise ToolDefinitionError(f"A tool is called {SUBMIT!r}, which gives the outputs; give yours another name.")
         self.tools[SUBMIT] = _submit_tool(self.signature)
-        self.max_iters = _checked_count("max_iters", max_iters)
-        self.max_calls = _checked_count("max_calls", max_calls, MAX_PARALLEL_CALLS)
+        self.max_iters = require_whole("max_iters", max_iters)
+        self.max_calls = require_whole("max_calls", max_calls, most=MAX_PARALLEL_CALLS)
         self.rules = CallRules(self.tools, on_repeat=on_repeat)
-        self.limits = limits or TokenLimits()
+        self.limits = checked_limits(limits)
         self.on_event = on_event
         self.trace = trace
         self.approve = approve
@@ -198,7 +201,7 @@ class ReActV2(Module):
         """
         require_names(args, self.signature)
         so_far = checked_history(history)
-        most = self.max_iters if max_iters is None else _checked_count("max_iters", max_iters)
+        most = self.max_iters if max_iters is None else require_whole("max_iters", max_iters)
         values = self.signature.check_inputs(inputs)
         turns_format = self._prepare()
         origin = self._origin(turns_format)
@@ -291,10 +294,3 @@ def _demo_text(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
     shown = render_template("inputs", inputs=input_texts(inputs))
     calls = [demo_json({"name": call["name"], "arguments": call["args"]}) for call in outputs.get("tool_calls", ())]
     return "\n".join([shown, outputs.get("next_thought", ""), *calls])
-
-
-def _checked_count(name: str, value: int, most: int | None = None) -> int:
-    is_allowed = type(value) is int and value >= 1 and (most is None or value <= most)
-    if not is_allowed:
-        raise ConfigError(f"{name} is {value!r}; it must be {'at least 1' if most is None else f'1 to {most}'}.")
-    return value

@@ -68,12 +68,21 @@ class Signature:
 
     @classmethod
     def of(cls, signature: str | Signature | type[Signature]) -> Signature:
-        """Bring every way of writing a signature into one."""
+        """Bring every way of writing a signature into one.
+
+        Raises:
+            SignatureError: it is none, or cannot be read.
+        """
         if isinstance(signature, Signature):
             return signature
         if isinstance(signature, str):
             return Signature(signature)
-        return _from_class(signature)
+        if isinstance(signature, type) and issubclass(signature, Signature):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return _from_class(signature)
+        raise SignatureError(
+            f"The signature is {signature!r}; it must be a text, such as 'question -> answer: str', a Signature, or a "
+            "subclass of it."
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Signature:
         """Return itself: a signature never changes."""

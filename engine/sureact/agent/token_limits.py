@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from sureact.agent.call_policy import require_seconds
+from sureact.agent.option_values import require_whole
 from sureact.errors import ConfigError
 from sureact.sampling_params import RunawayLimits, SamplingParams
 
@@ -26,6 +27,7 @@ class TokenLimits:
     observation: int = 1024
     """Longer observations are cut, with a note; never more than a quarter of the context."""
     outputs: int = 1024
+    """Steps leave so many free in the context, or an eighth of it if that is less; the outputs then get what is left."""
     kept_observation: int = 128
     """What an observation keeps at least when the context is full and the longest old ones are cut, before a step is
     dropped. As many as `observation` leave them whole."""
@@ -44,9 +46,8 @@ class TokenLimits:
     def __post_init__(self) -> None:
         """Validate."""
         for name in ("thought", "call", "observation", "outputs", "kept_observation"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"TokenLimits.{name} is {getattr(self, name)}; it must be at least 1.")
-        if self.run is not None and self.run < self.step + self.outputs:
+            require_whole(f"TokenLimits.{name}", getattr(self, name))
+        if self.run is not None and require_whole("TokenLimits.run", self.run) < self.step + self.outputs:
             raise ConfigError(
                 f"TokenLimits.run is {self.run:,}; one step and the outputs take up to {self.step + self.outputs:,} "
                 "tokens (thought + call + outputs). Raise it, or lower those."
@@ -72,6 +73,17 @@ class TokenLimits:
         options: dict[str, Any] = {"on_max_tokens": "cut", "kept_observation": limits["observation"], **limits}
         options["runaway"] = runaway and RunawayLimits(**runaway)
         return cls(**options)
+
+
+def checked_limits(limits: TokenLimits | None) -> TokenLimits:
+    """Return the limits; None gives the default ones.
+
+    Raises:
+        ConfigError: they are something else.
+    """
+    if not isinstance(limits, TokenLimits | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"limits is {limits!r}; it must be a TokenLimits, such as TokenLimits(thought=100), or None.")
+    return TokenLimits() if limits is None else limits
 
 
 class RunBudget:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sureact.agent.call_policy import TRANSIENT, CallPolicy
 from sureact.agent.docstring import parse_docstring
 from sureact.agent.isolated_tool import IsolatedTool
+from sureact.agent.option_values import require_bool, require_text
 from sureact.agent.tool_attempt import Attempt, Render, ToolAttempt
 from sureact.agent.tool_schema import checked_name, described_arguments, given_schema
 from sureact.agent.tool_state import RunInstances, ToolMethod, ToolState
@@ -94,6 +95,7 @@ class Tool:
             ToolDefinitionError: the name is not allowed, or the arguments cannot be described.
             ConfigError: another option is not allowed.
         """
+        _check_options({"repeatable": repeatable, "idempotent": idempotent, "isolate": isolate}, desc, title)
         if inspect.isclass(func):
             func = _call_method(func)
         self.func = func
@@ -273,10 +275,12 @@ def tools_by_name(tools: Iterable[ToolLike]) -> dict[str, Tool]:
     """Return the tools under their names, whatever else is one made into a tool.
 
     Raises:
-        ToolDefinitionError: two tools have one name, or one is called `finish`, which the loop itself defines.
+        ToolDefinitionError: it is no list, two tools have one name, or one is called `finish`, which the loop defines.
     """
     from sureact.agent.tool_sources import tools_of
 
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ToolDefinitionError(f"tools is {tools!r}; it must be a list of tools, such as [my_function], or [].")
     named: dict[str, Tool] = {}
     for given in tools:
         for tool in tools_of(given):
@@ -286,6 +290,13 @@ def tools_by_name(tools: Iterable[ToolLike]) -> dict[str, Tool]:
                 raise ToolDefinitionError(f"Two tools are called {tool.name!r}; rename one with Tool(func, name=...).")
             named[tool.name] = tool
     return named
+
+
+def _check_options(switches: Mapping[str, object], desc: object, title: object) -> None:
+    for name, value in switches.items():
+        require_bool(name, value)
+    require_text("desc", desc)
+    require_text("title", title)
 
 
 def _call_method(cls: type) -> ToolMethod:

@@ -110,6 +110,12 @@ def test_what_cannot_be_a_signature_is_refused(text: str):
         Signature(text)
 
 
+@pytest.mark.parametrize("signature", [None, 3, int, ["q -> a"], object()])
+def test_what_is_no_signature_is_refused(signature: Any):
+    with pytest.raises(SignatureError, match="it must be a text, such as 'question -> answer: str'"):
+        Signature.of(signature)
+
+
 def test_a_class_field_without_marker_is_refused():
     with pytest.raises(SignatureError, match="neither InputField"):
         Signature.of(Unmarked)

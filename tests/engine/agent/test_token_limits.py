@@ -31,6 +31,10 @@ SMALL: dict[str, Any] = {"thought": 10, "call": 20, "outputs": 30}
     ("options", "message"),
     [
         ({"kept_observation": 0}, "kept_observation is 0"),
+        ({"thought": "5"}, "TokenLimits.thought is '5'; it must be a whole number, at least 1"),
+        ({"call": True}, "TokenLimits.call is True"),
+        ({"outputs": 2.0}, "TokenLimits.outputs is 2.0"),
+        ({"run": "9"}, "TokenLimits.run is '9'"),
         ({**SMALL, "run": 59}, "run is 59; one step and the outputs take up to 60 tokens"),
         ({"max_seconds": 0}, "max_seconds"),
         ({"max_seconds": float("inf")}, "max_seconds"),
