@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.agent.cancellation import Cancellation
 from sureact.agent.module_scope import cancelled_by
+from sureact.agent.option_values import require_bool, require_whole
 from sureact.agent.prediction import Example
 from sureact.errors import ConfigError
 
@@ -45,13 +46,13 @@ class BatchRun:
             provide_traceback: log the tracebacks of failures, not only what they say.
 
         Raises:
-            ConfigError: `max_errors` is no whole number, or negative; `provide_traceback` is no bool.
+            ConfigError: `max_errors` is no whole number, or negative; `provide_traceback` is no bool; an example is no
+                mapping of names, or does not know its inputs.
         """
-        if not isinstance(provide_traceback, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"provide_traceback is {provide_traceback!r}; it must be True or False.")
+        require_bool("provide_traceback", provide_traceback)
         if max_errors is not None:
-            _require_whole("max_errors", max_errors, least=0)
-        self.examples = list(examples)
+            require_whole("max_errors", max_errors, least=0)
+        self.examples = _checked_examples(examples)
         self.predictions: list[Prediction | None] = [None] * len(self.examples)
         """In the order of the examples; None where a run failed or did not begin."""
         self.errors: dict[int, Exception] = {}
@@ -179,13 +180,21 @@ def check_num_threads(num_threads: int | None, lm: LanguageModel | None) -> int:
     """
     if num_threads is None:
         return getattr(getattr(lm, "config", None), "max_running_requests", _NUM_THREADS_WITHOUT_ENGINE)
-    _require_whole("num_threads", num_threads, least=1)
-    return num_threads
+    return require_whole("num_threads", num_threads)
 
 
-def _require_whole(name: str, value: object, *, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigError(f"{name} is {value!r}; it must be a whole number, at least {least}, or None.")
+def _checked_examples(examples: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    if isinstance(examples, str | bytes | Mapping) or not isinstance(examples, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"examples is {examples!r}; it must be a list of mappings from inputs to values.")
+    checked = list(examples)
+    for index, example in enumerate(checked):
+        if not isinstance(example, Mapping) or not all(isinstance(name, str) for name in example):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"Example {index} is {example!r}; it must be a mapping from inputs to values.")
+        try:
+            _inputs(example)
+        except ConfigError as error:
+            raise ConfigError(f"Example {index}: {error}") from error
+    return checked
 
 
 def _inputs(example: Mapping[str, Any]) -> Mapping[str, Any]:

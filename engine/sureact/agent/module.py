@@ -175,7 +175,7 @@ class Module:
             examples and their errors.
 
         Raises:
-            ConfigError: an option is not allowed.
+            ConfigError: an option is not allowed, or an example is no mapping, or does not know its inputs.
             SureactError: see the call of one.
         """
         if max_errors is None and not return_failed_examples:

@@ -177,7 +177,7 @@ class Example(Record):
         """Return the input fields, ready for `module(**example.inputs())`.
 
         Raises:
-            ValueError: `with_inputs` has not said which they are.
+            ConfigError: `with_inputs` has not said which they are.
         """
         return self._part(is_input=True)
 
@@ -185,7 +185,7 @@ class Example(Record):
         """Return the fields that are no inputs: what a module should give.
 
         Raises:
-            ValueError: `with_inputs` has not said which are inputs.
+            ConfigError: `with_inputs` has not said which are inputs.
         """
         return self._part(is_input=False)
 
@@ -205,7 +205,7 @@ class Example(Record):
 
     def _part(self, *, is_input: bool) -> Example:
         if self._input_names is None:
-            raise ValueError("This example does not know its inputs; call example.with_inputs('question') first.")
+            raise ConfigError("This example does not know its inputs; call example.with_inputs('question') first.")
         return self._with_values(
             {name: value for name, value in self._values.items() if (name in self._input_names) == is_input}
         )

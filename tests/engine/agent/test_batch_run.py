@@ -146,6 +146,22 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
         scripted([]).batch(QUESTIONS, **options)
 
 
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ("abc", "examples is 'abc'; it must be a list of mappings"),
+        ({"question": "?"}, "must be a list of mappings"),
+        (3, "must be a list of mappings"),
+        ([{"question": "?"}, "?"], r"Example 1 is '\?'; it must be a mapping"),
+        ([{1: "?"}], "Example 0 is"),
+        ([Example(question="?")], "Example 0: This example does not know its inputs"),
+    ],
+)
+def test_examples_that_are_none_are_refused_before_a_run_begins(examples: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        scripted([]).batch(examples)
+
+
 def test_as_many_run_at_a_time_as_the_engine_computes_together(long_engine: Engine) -> None:
     names: set[str] = set()
 
