@@ -3,9 +3,11 @@ import hashlib
 import html.parser
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine.server.browser.watched_page import chromium
 
 from sureact.page.trace_page import trace_page
 
@@ -67,3 +69,21 @@ def test_the_page_needs_nothing_but_itself_and_lets_nothing_else_run() -> None:
     assert policy is not None
     assert "default-src 'none'" in policy
     assert f"script-src 'sha256-{digest}'" in policy
+
+
+@pytest.mark.browser
+def test_a_browser_lets_its_script_and_its_style_alone_work(tmp_path: Path) -> None:
+    finished = {"observation": "<img src=x onerror=alert(1)>", "is_error": True, "is_repeat": False, "tool_s": 0.5}
+    file = tmp_path / "trace.html"
+    file.write_text(trace_page([{"type": "observation", "run_id": "a", "step": 0, "finished": finished}]))
+    faults: list[str] = []
+    with chromium() as browser:
+        page = browser.new_page()
+        page.on("console", lambda message: faults.append(message.text))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(file.as_uri())
+        assert page.locator(".step .text.error").inner_text() == finished["observation"]
+        assert page.locator(".step").evaluate("step => getComputedStyle(step).borderRadius") == "8px"
+        page.get_by_label("Search").fill("nowhere")
+        assert not page.locator(".step").is_visible()
+    assert faults == []
