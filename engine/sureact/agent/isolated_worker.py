@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import psutil
 
-from sureact.agent.observation import error_message, observation_text
+from sureact.agent.observation import cut_to_characters, error_message, observation_text
 from sureact.agent.tool import Tool
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ def answer(tool: Tool, args: Mapping[str, Any], cancellation: Cancellation | Non
         text = tool.run(args, observation_text, cancellation)
     except (Exception, SystemExit) as error:  # the model reads it, whatever it is
         return failure(error)
-    if len(text) > _MAX_CHARACTERS:
-        text = f"{text[:_MAX_CHARACTERS]}\n[cut: {_MAX_CHARACTERS:,} of {len(text):,} characters shown]"
-    return {"text": text}
+    return {"text": cut_to_characters(text, _MAX_CHARACTERS)}
 
 
 def failure(error: BaseException) -> dict[str, Any]:

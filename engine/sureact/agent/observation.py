@@ -110,6 +110,11 @@ def repeat_text(earlier: Step) -> str:
     )
 
 
+def cut_to_characters(text: str, most: int) -> str:
+    """Return the text, cut with a note at its end when it has more than `most` characters."""
+    return text if len(text) <= most else _with_note(text, most)
+
+
 def cut_to_tokens(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> str:
     """Return the text, cut with a note at its end when it has more than `max_tokens` tokens.
 

@@ -137,7 +137,6 @@ def use_tool(call: ParsedCall, tools: Iterable[ToolLike]) -> str:
         return f"There is no tool {call.tool_name!r}; there are {', '.join(named) or 'none'}."
     try:
         args = read_arguments(tool, call.arguments)
-        tool.check(args)
     except ToolExecutionError as error:
         return error_text(tool.name, error)
     return run_tool(tool, args).observation

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sureact.agent.approval import Approve, Deny, Edit, Verdict, ask
 from sureact.agent.callback import observed
 from sureact.agent.module_scope import current_cancellation
+from sureact.agent.option_values import require_whole
 from sureact.agent.tool import FINISH, Tool
-from sureact.agent.tool_call import ToolResult, run_tool
+from sureact.agent.tool_call import MAX_RESULT_CHARACTERS, ToolResult, refusal, run_tool
 from sureact.agent.tool_state import RunInstances
 from sureact.errors import ConfigError, ToolExecutionError
 
@@ -56,6 +57,7 @@ class ToolRun:
         approve: Approve | None = None,
         dry_run: bool = False,
         cancellation: Cancellation | None = None,
+        max_characters: int | None = None,
     ) -> None:
         """Bind the tools to the run.
 
@@ -66,6 +68,8 @@ class ToolRun:
             cancellation: gives running calls up. Tools run on threads of their own then. Without it, calls that run
                 are not given up, but none begins once the call of the module that is going on is cancelled.
 
+            max_characters: most of an observation, after which it is cut, with a note; None for no limit.
+
         Raises:
             ConfigError: an option is not allowed.
         """
@@ -75,6 +79,7 @@ class ToolRun:
         self._approve = approve
         self._dry_run = dry_run
         self._cancellation = cancellation
+        self._max_characters = None if max_characters is None else require_whole("max_characters", max_characters)
         self._ended_by = cancellation or current_cancellation()
 
     def __enter__(self) -> ToolRun:
@@ -96,8 +101,8 @@ class ToolRun:
             on_decided: called before the tool runs, with the decision on the call; None where nobody was asked.
 
         Raises:
-            InternalError: the arguments violate the schema of the tool.
-            ToolExecutionError: edited arguments do.
+            ConfigError: there is no such tool.
+            ToolExecutionError: edited arguments do not fit the schema of the tool.
             RequestAbortedError: the call was cancelled.
         """
         decided = self._decide(ToolCall(tool_name, args))
@@ -137,6 +142,10 @@ class ToolRun:
         decided = _Decided(tool, call.args)
         if tool.name == FINISH:
             return decided
+        if self._approve is None and not self._dry_run:
+            return decided
+        if (refused := refusal(tool, call.args)) is not None:  # nobody is asked about it
+            return decided._replace(result=refused)
         if self._approve is not None:
             self._raise_if_cancelled()
             verdict = ask(self._approve, tool, call.args, self._ended_by)
@@ -157,7 +166,7 @@ class ToolRun:
     def _call(self, call: _Decided) -> ToolResult:
         self._raise_if_cancelled()
         with observed("tool", call.tool, call.args) as told:
-            result = run_tool(call.tool, call.args, self._cancellation)
+            result = run_tool(call.tool, call.args, self._cancellation, max_characters=self._max_characters)
             told.outputs = result.observation
             told.exception = ToolExecutionError(result.observation) if result.is_error else None
             return result
@@ -221,9 +230,11 @@ def run_tools(
     approve: Approve | None = None,
     dry_run: bool = False,
     cancellation: Cancellation | None = None,
+    max_characters: int | None = MAX_RESULT_CHARACTERS,
 ) -> list[ToolResult]:
-    """Run calls side by side, as a run of its own; see `ToolRun`."""
-    with ToolRun(tools, approve=approve, dry_run=dry_run, cancellation=cancellation) as run:
+    """Run calls side by side, as a run of its own; see `ToolRun`. Refused arguments are a result too."""
+    options: dict[str, Any] = {"approve": approve, "dry_run": dry_run, "cancellation": cancellation}
+    with ToolRun(tools, **options, max_characters=max_characters) as run:
         return run.run_tools(calls)
 
 

@@ -8,7 +8,7 @@ import pytest
 from sureact.agent.cancellation import Cancellation
 from sureact.agent.tool import Tool
 from sureact.agent.tool_call import run_tool
-from sureact.errors import InternalError, RequestAbortedError
+from sureact.errors import ConfigError, RequestAbortedError
 
 
 def double(x: int) -> int:
@@ -47,9 +47,21 @@ def test_an_interrupt_passes_through():
         run_tool(Tool(interrupt), {})
 
 
-def test_arguments_that_violate_the_schema_never_reach_the_tool():
-    with pytest.raises(InternalError, match="violate"):
-        run_tool(Tool(double), {"x": "4"})
+@pytest.mark.parametrize("args", [{"x": "4"}, {}, {"x": 4, "y": 1}])
+def test_arguments_that_do_not_fit_the_schema_never_reach_the_tool(args: dict[str, object]):
+    result = run_tool(Tool(double), args)
+    assert result.observation.startswith(f"Execution error in double: ToolExecutionError: double refuses {args}: ")
+    assert (result.is_error, result.outcome, result.error_type) == (True, "error", "ToolExecutionError")
+
+
+def test_a_long_result_is_cut_with_a_note():
+    long = Tool(lambda: "x" * 10_000_000, name="long")
+    result = run_tool(long, {}).observation
+    assert result == "x" * 100_000 + "\n[cut: 100,000 of 10,000,000 characters shown]"
+    assert run_tool(long, {}, max_characters=3).observation == "xxx\n[cut: 3 of 10,000,000 characters shown]"
+    assert len(run_tool(long, {}, max_characters=None).observation) == 10_000_000
+    with pytest.raises(ConfigError, match="max_characters is 0"):
+        run_tool(long, {}, max_characters=0)
 
 
 async def answer() -> str:

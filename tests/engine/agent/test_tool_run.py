@@ -12,7 +12,7 @@ from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import CONTROL_TOKENS, ScriptedModel
 from sureact.agent.tool import FINISH, Tool, tools_by_name
 from sureact.agent.tool_run import MAX_PARALLEL_CALLS, ToolCall, ToolRun, run_tools
-from sureact.errors import ConfigError, InternalError, RequestAbortedError, ToolExecutionError
+from sureact.errors import ConfigError, RequestAbortedError, ToolExecutionError
 
 CALLS: list[Any] = []
 
@@ -152,9 +152,35 @@ def test_no_calls_give_no_results():
     assert run_tools([], TOOLS) == []
 
 
-def test_a_violation_is_raised_once_the_others_are_done():
-    with pytest.raises(InternalError):
-        run_tools([ToolCall("add", {"a": "1"}), ToolCall("add", {"a": 1})], TOOLS)
+@pytest.mark.parametrize("options", [{}, {"dry_run": True}, {"approve": lambda call: Allow()}], ids=str)
+def test_arguments_that_do_not_fit_are_a_result_beside_the_others(options: dict[str, Any]):
+    results = run_tools([ToolCall("add", {"a": "1"}), ToolCall("add", {"a": 1})], TOOLS, **options)
+    assert [result.outcome for result in results] == ["error", "dry_run" if "dry_run" in options else "done"]
+    assert "add refuses {'a': '1'}" in results[0].observation
+    assert CALLS == ([] if "dry_run" in options else [(1, 2)])
+
+
+def test_nobody_is_asked_about_arguments_that_do_not_fit():
+    asked: list[PendingCall] = []
+    run_tools([ToolCall("add", {"a": "1"})], TOOLS, approve=lambda call: asked.append(call) or Allow())
+    assert asked == []
+
+
+def test_long_results_are_cut_with_a_note():
+    tools = tools_by_name([Tool(lambda: "x" * 10_000_000, name="long")])
+    calls = [ToolCall("long", {})] * 2
+    assert {len(result.observation) for result in run_tools(calls, tools)} == {100_046}
+    assert run_tools(calls, tools, max_characters=2)[1].observation.startswith("xx\n[cut: 2 of 10,000,000")
+    with pytest.raises(ConfigError, match="max_characters is 0"):
+        run_tools(calls, tools, max_characters=0)
+
+
+def test_an_interrupt_is_raised_once_the_others_are_done():
+    def leave() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tools([ToolCall("leave", {}), ToolCall("add", {"a": 1})], {**TOOLS, **tools_by_name([leave])})
     assert CALLS == [(1, 2)]
 
 

@@ -82,7 +82,7 @@ class PeerLoop:
     def _observation(self, call: ReadCall) -> str:
         if call.fault:
             return f"Error: {call.fault} Call one of {', '.join(self._agent.tools)} in the form that was described."
-        return run_tool(self._agent.tools[call.tool_name], call.args).observation
+        return run_tool(self._agent.tools[call.tool_name], call.args, max_characters=None).observation
 
     def _free_step(self, session: LanguageModelSession) -> DecodedCalls:
         """Decode thought and call in one go, up to where an observation is due."""
