@@ -102,6 +102,16 @@ class AgentContext(Generic[FormatT]):
         """Most tokens of an observation."""
         return min(self._limits.observation, self._lm.context_len // 4)
 
+    @property
+    def kept_outputs(self) -> int:
+        """Tokens that steps leave free for the outputs, which get more where there is more."""
+        return min(self._limits.outputs, self._lm.context_len // 8)
+
+    @property
+    def _outputs_limit(self) -> int:
+        """Most tokens of the outputs, from the end of the context on."""
+        return min(self._limits.outputs, self._lm.context_len - len(self._session.token_ids))
+
     def close(self) -> None:
         """Give the session's memory back and stop the clock."""
         self._session.close()

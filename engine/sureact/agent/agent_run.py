@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sureact.agent.agent_context import AgentContext, Call, Thought
@@ -13,6 +14,7 @@ from sureact.agent.prompt_format import AFTER_THINK, THINK_CLOSE, ends_in_think,
 from sureact.agent.recorded_session import RecordedSession
 from sureact.agent.token_limits import TokenLimits
 from sureact.agent.trajectory import Step, Trajectory
+from sureact.errors import PromptTooLongError
 from sureact.sampling_params import SamplingParams
 from sureact.tokens.chat_template import PromptText
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 # What a format writes around a thought, a call and an observation, in tokens.
 _FORMAT_TOKENS_PER_STEP = 64
+# What the note of a cut observation adds to what it keeps.
+_CUT_NOTE_TOKENS = 32
+_THINK_CLOSING = template_text(THINK_CLOSE + AFTER_THINK)
 _Part = TypeVar("_Part")
 
 
@@ -80,11 +85,18 @@ class AgentRun(AgentContext["PromptFormat"]):
 
     @property
     def _step_tokens(self) -> int:
-        """Most tokens that a step can take."""
-        return self._limits.thought + self._limits.call + self.observation_limit + _FORMAT_TOKENS_PER_STEP
+        """Most tokens that a step can take, and the outputs after it once its observation is cut."""
+        cut = min(self._limits.kept_observation, self.observation_limit) + _CUT_NOTE_TOKENS
+        after_call = max(self.observation_limit, cut + self._request_tokens + self.kept_outputs)
+        return self._limits.step + _FORMAT_TOKENS_PER_STEP + after_call
+
+    @cached_property
+    def _request_tokens(self) -> int:
+        """Tokens between the last observation and the outputs."""
+        return self._lm.count_tokens((_THINK_CLOSING + think_closed(self._format.outputs_request())).text)
 
     def make_room_for_step(self, truncate: Truncate) -> None:
-        """Cut observations and drop steps until another step fits whatever it holds.
+        """Cut observations and drop steps until another step fits whatever it holds, and the outputs after it.
 
         Raises:
             PromptTooLongError: `truncate` cannot drop any more, or made nothing shorter.
@@ -136,17 +148,20 @@ class AgentRun(AgentContext["PromptFormat"]):
     def extract(self, extraction: OutputExtraction, truncate: Truncate) -> dict[str, Any]:
         """Decode the outputs under their schema.
 
+        Where not even a context of one step has room for `TokenLimits.outputs`, they get what is left.
+
         Raises:
-            OutputTruncatedError: they did not end within `TokenLimits.outputs`.
+            OutputTruncatedError: they did not end within `TokenLimits.outputs`, or what is left.
             PromptTooLongError: there is no room for them.
         """
-        request = think_closed(self._format.outputs_request())
-        closing = template_text(THINK_CLOSE + AFTER_THINK)
-        self._make_room(self._lm.count_tokens((closing + request).text) + self._limits.outputs, truncate)
+        try:
+            self._make_room(self._request_tokens + self._limits.outputs, truncate)
+        except PromptTooLongError:
+            self._make_room(self._request_tokens + self.kept_outputs, truncate)
         if self._is_in_open_think:
-            self._append(closing)
-        self._append(request)
-        params = SamplingParams(max_tokens=self._limits.outputs)
+            self._append(_THINK_CLOSING)
+        self._append(think_closed(self._format.outputs_request()))
+        params = SamplingParams(max_tokens=self._outputs_limit)
         self.generations = []
         output = self._generate(params, extraction.constraint, lambda text: self._emit(OutputDelta(text)))
         return extraction.parse(output)

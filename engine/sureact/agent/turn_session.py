@@ -159,16 +159,19 @@ class TurnSession(AgentContext["QwenToolTurnsFormat"]):
             begins_turn: whether it opens a turn; else it follows a thought.
 
         Raises:
-            OutputTruncatedError: it did not end within `TokenLimits.outputs`.
+            OutputTruncatedError: it did not end within `TokenLimits.outputs`, or what is left of the context.
             ConstraintError: the outputs break a rule that no grammar can hold.
         """
         self.generations = []
         if begins_turn:
             self._append(think_closed(self._format.thought_start))
-        call = self._decode_call(self._format.submit_constraint, self._limits.outputs, step_index, call_id)
+        limit = self._outputs_limit
+        call = self._decode_call(self._format.submit_constraint, limit, step_index, call_id)
         if call is None:
+            is_full = limit < self._limits.outputs
+            advice = "no more is left of the context" if is_full else "raise TokenLimits.outputs"
             raise OutputTruncatedError(
-                f"The outputs did not end within {self._limits.outputs} tokens; raise TokenLimits.outputs. What came: "
+                f"The outputs did not end within {limit:,} tokens; {advice}. What came: "
                 f"{self.generations[-1].output.text!r}."
             )
         if call.refusal is not None:
@@ -188,7 +191,7 @@ class TurnSession(AgentContext["QwenToolTurnsFormat"]):
     def _room_left(self, num_tokens: int, num_observations: int) -> int:
         """Return what is left of the context after that and a forced call of `submit`."""
         observations = num_observations * (self.observation_limit + _FORMAT_TOKENS_PER_CALL)
-        outputs = self._limits.outputs + _FORMAT_TOKENS_PER_CALL
+        outputs = self.kept_outputs + _FORMAT_TOKENS_PER_CALL
         return self._lm.context_len - len(self._session.token_ids) - num_tokens - observations - outputs
 
     def _require_room(self) -> None:

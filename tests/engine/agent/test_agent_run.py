@@ -6,10 +6,10 @@ import pytest
 from sureact.agent.agent_run import AgentRun
 from sureact.agent.call_rules import CallChoice
 from sureact.agent.cancellation import Cancellation
-from sureact.agent.events import CallWithdrawn, Event
+from sureact.agent.events import CallWithdrawn, Event, ObservationReady
 from sureact.agent.module_scope import cancelled_by
 from sureact.agent.react import ReAct
-from sureact.agent.scripted_model import ScriptedModel
+from sureact.agent.scripted_model import ScriptedModel, encode
 from sureact.agent.token_limits import TokenLimits
 from sureact.agent.trajectory import Step, Trajectory
 from sureact.constraints.llguidance_state import GrammarState
@@ -107,6 +107,39 @@ def test_thoughts_calls_and_outputs_are_ended_where_they_run_on():
     (call,) = run.generations
     for generation in (thought, call):
         assert (generation.params.on_max_tokens, generation.params.runaway) == ("close", limits.runaway)
+
+
+@pytest.mark.parametrize("prompt_format", ["fields", "qwen_tool_call", "qwen_react"])
+def test_where_a_step_could_begin_there_is_room_for_the_outputs_after_it(prompt_format: str):
+    texts = {
+        "fields": 'Action: look\nArguments: {"q": "%s"}\n',
+        "qwen_react": 'Action: look\nAction Input: {"q": "%s"}\n',
+        "qwen_tool_call": '<tool_call>\n{"name": "look", "arguments": {"q": "%s"}}\n</tool_call>',
+    }
+    call = texts[prompt_format]
+    call %= "q" * (TokenLimits().call - len(encode(call)))
+    script = [" " + "t" * 199, call, '{"reasoning": "r", "answer": "x"}']
+
+    def look(q: str) -> str:
+        """Look."""
+        return "z" * 5000
+
+    opening = ReAct("q -> answer", [look], lm=ScriptedModel([]), prompt_format=prompt_format).prompt_format.opening
+    opening_len = len(encode(opening({"q": "?"}).text))
+    num_refused = num_done = 0
+    for context_len in range(opening_len + 1000, opening_len + 4000, 31):
+        lm, events = ScriptedModel(script, context_len=context_len), list[Event]()
+        react = ReAct("q -> answer", [look], lm=lm, prompt_format=prompt_format, on_event=events.append)
+        try:
+            prediction = react(q="?", max_iters=1)
+        except PromptTooLongError:
+            num_refused += 1
+            assert not any(isinstance(event, ObservationReady) for event in events), context_len
+        else:
+            num_done += 1
+            assert prediction.answer == "x"
+    assert num_refused
+    assert num_done > num_refused
 
 
 def add(a: int, b: int = 2) -> int:

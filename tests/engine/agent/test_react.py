@@ -175,7 +175,7 @@ def full_run(num_steps: int, **options: object) -> tuple[ReAct, list[Event]]:
     probe = ScriptedModel([])
     react = agent([], tools=[long], lm=probe, limits=SMALL)
     opening = len(react.prompt_format.opening({"question": "?"}).text)
-    lm = ScriptedModel([*script, *FINISH], context_len=opening + 1300)
+    lm = ScriptedModel([*script, *FINISH], context_len=opening + 1490)
     return agent([], tools=[long], lm=lm, limits=SMALL, on_event=events.append, **options), events
 
 

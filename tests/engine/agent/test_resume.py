@@ -89,9 +89,10 @@ def whole_run(path: Path, form: str, **options: Any) -> tuple[Prediction, list[i
 def tight(form: str) -> dict[str, Any]:
     """Options with which steps must leave the context."""
     react = agent([], form)
-    opening_len = react.lm.count_tokens(react.prompt_format.opening({"question": "1 + 2?"}).text)
+    ends = (react.prompt_format.opening({"question": "1 + 2?"}), react.prompt_format.outputs_request())
+    ends_len = sum(react.lm.count_tokens(text.text) for text in ends)
     limits = TokenLimits(thought=40, call=80, observation=120, outputs=100)
-    return {"limits": limits, "context_len": opening_len + 550}
+    return {"limits": limits, "context_len": ends_len + 700}
 
 
 @pytest.mark.parametrize("options_of", [lambda form: {}, tight], ids=["roomy", "truncated"])  # pyright: ignore[reportUnknownLambdaType]

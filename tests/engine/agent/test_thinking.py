@@ -168,7 +168,7 @@ def test_what_was_thought_is_not_written_again(name: str, lm_class: type[Scripte
     ]
     probe = agent(lm_class([]), name).prompt_format.opening({"q": "?"}).text
     # Only the first turn of these thinks, and it must be dropped too.
-    room = 900 if every_turn else 520
+    room = 1050 if every_turn else 700
     end = [*(["done</think>"] if every_turn and not opens else []), " Done.\n", finish, ANSWER]
     lm = lm_class([*script, *end], context_len=len(probe) + room)
     events: list[Event] = []

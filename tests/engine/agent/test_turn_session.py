@@ -66,6 +66,8 @@ def test_turns_without_token_ids_of_that_origin_are_rendered(values: Any, caplog
         ('I look.{"name": "look"}', "I look.\n", False),
         ("It is a.", "It is a.\n", True),
         ("", "", True),
+        ("```json\n{", "", False),
+        ('I look: ```json {"name": "look"}', "I look:\n", False),
         ("x" * 200, "x" * 100 + "\n", False),
     ],
 )
@@ -147,6 +149,18 @@ def test_submit_is_forced_after_a_thought_or_in_a_turn_of_its_own():
 def test_forced_outputs_that_do_not_end_are_an_error():
     session = opened(SUBMIT, limits=TokenLimits(outputs=30))
     with pytest.raises(OutputTruncatedError, match=r"raise TokenLimits\.outputs"):
+        session.force_submit(0, "call_0_0", begins_turn=True)
+
+
+def test_forced_outputs_get_what_is_left_of_a_small_context():
+    context_len = len(opened().token_ids) + 1000
+    limits = TokenLimits(thought=50, call=50, observation=50, outputs=5000)
+    session = opened(SUBMIT, limits=limits, context_len=context_len)
+    session.force_submit(0, "call_0_0", begins_turn=True)
+    (submitted,) = session.generations
+    assert submitted.params.max_tokens == context_len - submitted.output.usage.prompt_tokens
+    session = opened(SUBMIT.partition('"}}')[0] + "a" * 2000, limits=limits, context_len=context_len)
+    with pytest.raises(OutputTruncatedError, match="no more is left of the context"):
         session.force_submit(0, "call_0_0", begins_turn=True)
 
 

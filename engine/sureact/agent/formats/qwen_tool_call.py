@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from sureact.agent.call_opening import CLOSE_TAG, OPEN_TAG
+from sureact.agent.call_opening import CLOSE_TAG, OPEN_TAG, without_fence
 from sureact.agent.prompt_format import PromptFormat, call_branches, ids_of_tag, plain_text, template_text
 from sureact.agent.prompt_template import input_texts, render_template
 from sureact.agent.tool_notation import function_notation
@@ -89,6 +89,11 @@ class QwenToolCallFormat(PromptFormat):
         # One line: without a call in sight small models go on in numbered lists until the budget ends. They also write
         # a call without its tag, or spell the tag out in place of its control token.
         return SamplingParams(max_tokens=max_tokens, stop=["\n", _BARE_CALL, OPEN_TAG, ids_of_tag(OPEN_TAG, session)])
+
+    @override
+    def closed_thought(self, text: str) -> str:
+        # Small models open a fence for their call, and its tag stands in place of that.
+        return super().closed_thought(without_fence(text))
 
     @override
     def call(self, tool_name: str, args_json: str) -> PromptText:
