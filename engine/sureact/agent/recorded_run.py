@@ -166,6 +166,22 @@ def run_of(path: str | Path, run_id: str | None = None) -> RecordedRun:
     return found[0]
 
 
+def require_steps(run: RecordedRun) -> RecordedRun:
+    """Return a run that can be resumed and replayed, as each of its steps is a call.
+
+    Raises:
+        TraceError: it is one of `ReActV2`, with turns of several calls.
+    """
+    from sureact.agent.formats.qwen_tool_turns import QwenToolTurnsFormat
+
+    if run.header["prompt_format"] == QwenToolTurnsFormat.name:
+        raise TraceError(
+            f"The run {run.run_id} is one of ReActV2, whose traces can be shown, but not resumed or replayed. Its "
+            "conversation goes on from the history of its prediction: agent(history=prediction.history, ...)."
+        )
+    return run
+
+
 def step_of(values: Mapping[str, Any]) -> Step:
     """Return a step as it was written; what later versions may add to it is left out."""
     known = {item.name for item in fields(Step)}

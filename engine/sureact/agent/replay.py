@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.agent.agent_run import AgentRun
 from sureact.agent.call_rules import CallChoice, call_key
-from sureact.agent.recorded_run import RecordedRun, RecordedStep, run_of
+from sureact.agent.recorded_run import RecordedRun, RecordedStep, require_steps, run_of
 from sureact.agent.resume import earlier_calls
 from sureact.agent.run_trace import token_texts
 from sureact.agent.token_limits import TokenLimits
@@ -76,7 +76,7 @@ def replay(agent: ReAct, path: str | Path, *, run_id: str | None = None) -> Repl
         TraceError: the file cannot be read, or has no token ids: it is of version 1, or parts were redacted.
         SureactError: see `ReAct.__call__`.
     """
-    run = run_of(path, run_id)
+    run = require_steps(run_of(path, run_id))
     _require_ids(run)
     report = ReplayReport(run.run_id)
     replayed = _Replay(agent, run, report)
@@ -92,13 +92,14 @@ def recorded_agent(run: RecordedRun, lm: LanguageModel) -> ReAct:
     """Return an agent as the header of a run describes it; its tools cannot be called.
 
     Raises:
-        TraceError: the trace is of version 1, which does not tell the signature.
+        TraceError: the trace is of version 1, which does not tell the signature, or the run one of `ReActV2`.
         SignatureError: the signature has types that a text cannot name.
     """
     from sureact.agent.react import ReAct
     from sureact.agent.signature import Signature
     from sureact.agent.tool import FINISH
 
+    require_steps(run)
     if "signature" not in run.header:
         raise TraceError(f"The run {run.run_id} is of trace version 1, which does not tell its signature.")
     recorded = run.header["signature"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sureact.agent.call_rules import EarlierCalls
 from sureact.agent.prediction import Prediction, RunUsage
 from sureact.agent.prompt_format import args_json
-from sureact.agent.recorded_run import RecordedPart, RecordedRun, RecordedStep, run_of, step_of
+from sureact.agent.recorded_run import RecordedPart, RecordedRun, RecordedStep, require_steps, run_of, step_of
 from sureact.agent.redaction import MARK
 from sureact.agent.tool import FINISH
 from sureact.agent.tool_call import ToolResult
@@ -149,7 +149,7 @@ def resume_point(
         TraceError: see `ReAct.resume`.
         ConfigError: see `ReAct.resume`.
     """
-    run = run_of(path, run_id)
+    run = require_steps(run_of(path, run_id))
     changes = _check_agent(agent, run, allow_changed_tools)
     if run.outputs is not None:
         return _prediction(agent, run)

@@ -71,12 +71,12 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
         ConfigError: `--model` names another model.
         ModelNotFoundError: the model is not on this disk by the name that the trace has.
     """
-    from sureact.agent.recorded_run import run_of
+    from sureact.agent.recorded_run import require_steps, run_of
     from sureact.agent.replay import signature_text
     from sureact.agent.signature import Signature
     from sureact.agent.token_limits import TokenLimits
 
-    header = run_of(arguments.resume, arguments.run).header
+    header = require_steps(run_of(arguments.resume, arguments.run)).header
     options: dict[str, Any] = {
         "model": recorded_model(arguments.model, header),
         "model_name": header["model"],

@@ -89,11 +89,11 @@ def replay_command(arguments: argparse.Namespace) -> None:
     Raises:
         SureactError: a token differs.
     """
-    from sureact.agent.recorded_run import run_of
+    from sureact.agent.recorded_run import require_steps, run_of
     from sureact.agent.replay import recorded_agent, replay
 
     # Whatever can be refused is refused before the model is loaded.
-    run = run_of(arguments.file, arguments.run)
+    run = require_steps(run_of(arguments.file, arguments.run))
     config = engine_config(arguments, recorded_model(arguments.model, run.header))
     agent = recorded_agent(run, unloaded_model(run.header["model"]))
     with load_engine(config) as engine:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sureact.agent.react import ReAct
+from sureact.agent.react_v2 import ReActV2
 from sureact.agent.scripted_model import ScriptedModel, byte_vocabulary
 from sureact.cli import trace
 from sureact.cli.main import main
@@ -162,3 +163,17 @@ def test_replay_names_the_first_token_that_differs(
     say(" I see.\n", *SCRIPT[1:])
     assert main([*words, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["difference"]["replayed_id"] == 115
+
+
+def test_a_run_of_several_calls_a_turn_is_refused_before_a_model_is_looked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.jsonl"
+    script = ["Done.", '<tool_call>\n{"name": "submit", "arguments": {"answer": "so"}}\n</tool_call>']
+    ReActV2("question -> answer", [], lm=ScriptedModel(script), trace=path)(question="Who?")
+    tools = tmp_path / "tools.py"
+    tools.write_text('def look(what: str) -> str:\n    """Look."""\n    return what\n')
+    for words in (["trace", "replay", str(path)], ["run", "--resume", str(path), "--tools", str(tools)]):
+        assert main(words) == 1
+        assert "can be shown, but not resumed or replayed" in capsys.readouterr().err
+    assert main(["trace", "show", str(path)]) == 0
