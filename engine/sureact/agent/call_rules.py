@@ -110,17 +110,27 @@ class CallRules:
         if isinstance(allowed_tools, Mapping):
             given = cast("Mapping[object, Collection[str]]", allowed_tools)
             allowed_tools = {_index(index): self._checked("allowed_tools", names) for index, names in given.items()}
+            self._require_reachable(allowed_tools)
         self.allowed_tools = allowed_tools
         if not isinstance(cast("object", finish_after_error), bool):
             raise ConfigError(f"finish_after_error is {finish_after_error!r}; it must be True or False.")
         self.finish_after_error = finish_after_error
         self._num_possible: dict[str, int | None] = {}
 
+    def _require_reachable(self, allowed_tools: Mapping[int, Collection[str]]) -> None:
+        """Refuse a step that has `finish` alone before each of the required tools can have been called."""
+        for index in range(len(self.require_tools)):
+            if not set(allowed_tools.get(index, self._tools)) - {FINISH}:
+                raise ConfigError(
+                    f"allowed_tools leaves step {index} nothing but {FINISH!r}, which require_tools keeps out until "
+                    f"{', '.join(sorted(self.require_tools))} succeeded. Allow one of these at that step."
+                )
+
     def choice(self, step_index: int, trajectory: Trajectory, earlier: EarlierCalls) -> CallChoice:
         """Return what may be called at a step.
 
         Whatever the rules leave out, something is left: tools of which all calls were made already, whose repeat then
-        gives a reminder, or else `finish`.
+        gives a reminder, or else `finish`, also before a required tool: a step that allows no tool ends the run.
 
         Raises:
             ConfigError: `allowed_tools` returned something else than names of tools.

@@ -193,6 +193,14 @@ def test_a_step_has_the_tools_that_are_allowed_then():
     assert seen == [(1, 1)]
 
 
+def test_a_step_that_can_only_finish_comes_after_the_tools_that_must_come_first():
+    for index in range(2):
+        with pytest.raises(ConfigError, match=f"leaves step {index} nothing but 'finish'.*now, search"):
+            CallRules(TOOLS, require_tools=["search", "now"], allowed_tools={index: [FINISH]})
+    rules = CallRules(TOOLS, require_tools=["search", "now"], allowed_tools={2: []})
+    assert names(rules, step("search", q="x"), step("now"), index=2) == (FINISH,)
+
+
 @pytest.mark.parametrize(
     "options",
     [
