@@ -62,9 +62,9 @@ class ReAct(Module):
         self,
         signature: str | Signature | type[Signature],
         tools: Iterable[ToolLike],
+        max_iters: int = 20,
         *,
         lm: LanguageModel | None = None,
-        max_iters: int = 20,
         prompt_format: str | None = None,
         on_repeat: OnRepeat = "mask",
         require_tools: Iterable[str] = (),
@@ -85,8 +85,8 @@ class ReAct(Module):
             signature: what goes in and what comes out.
             tools: functions, `Tool` objects, tools of dspy or LangChain, or classes whose methods are tools; may be
                 none.
-            lm: the model, such as an `Engine`; None for the default model, see `default_model`.
             max_iters: most steps, at least 1; then the outputs are given from what is known.
+            lm: the model, such as an `Engine`; None for the default model, see `default_model`.
             prompt_format: `"fields"`, `"qwen_tool_call"`, `"qwen_react"`, or None for the model's default.
             on_repeat: what becomes of a call with the tool and arguments of an earlier one. `"mask"` takes it back, and
                 the model decides on another tool, or on `finish`; tools whose every call was made, such as those

@@ -79,9 +79,9 @@ class ReActV2(Module):
         self,
         signature: str | Signature | type[Signature],
         tools: Iterable[ToolLike],
+        max_iters: int = 20,
         *,
         lm: LanguageModel | None = None,
-        max_iters: int = 20,
         max_calls: int = 8,
         on_repeat: OnRepeat = "mask",
         limits: TokenLimits | None = None,
@@ -98,8 +98,8 @@ class ReActV2(Module):
         Args:
             signature: what goes in and what comes out.
             tools: as in `ReAct`; may be none.
-            lm: the model, such as an `Engine`; None for the default model, see `default_model`.
             max_iters: most turns of a run, at least 1; then `submit` is forced.
+            lm: the model, such as an `Engine`; None for the default model, see `default_model`.
             max_calls: most calls of a turn, 1 to 16.
             on_repeat: what a call with the tool and arguments of an earlier one of the run does: `"mask"` takes it back
                 and lets the model call another tool, or end the turn; `"remind"` shows the earlier observation again

@@ -14,6 +14,7 @@ import pytest
 
 from sureact.agent.prediction import Example, Prediction
 from sureact.agent.react import ReAct
+from sureact.agent.react_v2 import ReActV2
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.signature import InputField, OutputField, Signature
 from sureact.agent.token_limits import TokenLimits
@@ -143,6 +144,12 @@ def test_max_iters_ends_the_loop_without_an_error_and_the_outputs_are_given():
     assert prediction.termination_reason == "max_iters"
 
 
+def test_max_iters_may_be_given_by_position_as_in_programs_for_dspy():
+    lm = ScriptedModel([])
+    assert ReAct("question -> answer", [], 5, lm=lm).max_iters == 5
+    assert ReActV2("question -> answer", [], 5, lm=lm).max_iters == 5
+
+
 def test_max_iters_can_be_set_for_one_call():
     react = agent(*step("search", query="a"), ANSWER, *step("search", query="a"), *FINISH)
     assert len(react(question="?", max_iters=1).trajectory.steps) == 1
@@ -208,7 +215,7 @@ def full_agent(num_steps: int) -> ReAct:
 
     script = [text for index in range(num_steps) for text in step("long", size=250 + index)]
     opening = len(agent(tools=[long]).prompt_format.opening({"question": "?"}).text)
-    return agent(*script, *FINISH, tools=[long], context_len=opening + 1300, limits=SMALL)
+    return agent(*script, *FINISH, tools=[long], context_len=opening + 1490, limits=SMALL)
 
 
 def test_a_full_context_drops_the_oldest_step_and_the_others_keep_their_numbers():
