@@ -133,7 +133,7 @@ class EngineVerbs(ABC):
         template = self._tokenizer.chat_template
         if template is None:
             raise ConfigError(f"{self.name} has no chat template. Use generate with a prompt of your own.")
-        return template.render(messages, tools, add_generation_prompt, **(variables or {}))
+        return template.render(messages, tools, add_generation_prompt, variables)
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text."""

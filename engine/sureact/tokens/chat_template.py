@@ -82,7 +82,7 @@ class ChatTemplate:
         messages: Sequence[Message],
         tools: Sequence[Mapping[str, object]] = (),
         add_generation_prompt: bool = True,
-        **variables: object,
+        variables: Mapping[str, object] | None = None,
     ) -> PromptText:
         """Render messages. The text is that of transformers' `apply_chat_template`.
 
@@ -93,11 +93,13 @@ class ChatTemplate:
             variables: further variables that the template knows, such as `enable_thinking`.
 
         Raises:
-            ConfigError: the template refuses the messages; or it rewrites a text that holds a control token, so that
-                what is text and what is control can no longer be told apart.
+            ConfigError: the template refuses the messages; a variable is a text that holds a control token; or the
+                template rewrites a text that holds one, so that what is text and what is control can no longer be
+                told apart.
         """
         self._check_roles(messages)
-        run = partial(self._run, {"add_generation_prompt": add_generation_prompt, **variables})
+        self._check_variables(variables or {})
+        run = partial(self._run, {"add_generation_prompt": add_generation_prompt, **(variables or {})})
         rendered = run(messages, tools)
         marks = DataMarks()
         try:
@@ -114,7 +116,8 @@ class ChatTemplate:
     ) -> str:
         names = {"messages": messages, "tools": tools or None, "documents": None, MARKS_VARIABLE: marks}
         try:
-            return self._template.render(**(self._special_tokens | names | dict(variables)))
+            # As one argument: a variable may be called like a parameter, such as `self`.
+            return self._template.render(self._special_tokens | names | dict(variables))
         # Besides its own errors a template raises what its Python operators do, such as adding None to a text.
         except (
             TemplateError,
@@ -132,6 +135,12 @@ class ChatTemplate:
             role = message.get("role")
             if any(token in str(role) for token in self._control_tokens):
                 raise ConfigError(f"The role {role!r} holds a control token; it must be a word such as 'user'.")
+
+    def _check_variables(self, variables: Mapping[str, object]) -> None:
+        """Refuse what would become control: templates look at variables, so these cannot be hidden as data is."""
+        for name, value in variables.items():
+            if isinstance(value, str) and any(token in value for token in self._control_tokens):
+                raise ConfigError(f"The template's variable {name!r} holds a control token; it must be plain text.")
 
     def _search_data(self, rendered: str, messages: object, tools: object) -> PromptText:
         """Find the data that holds control tokens in what a template made of it, where stand-ins do not get through."""

@@ -136,7 +136,7 @@ def mutated(value: Any, draws: random.Random) -> Any:
         if draws.random() < 0.15:
             del copy[name]
         elif draws.random() < 0.15:
-            copy[draws.choice(["x", "", "role", "type", "schema", "audio", name.upper()])] = draws.choice(ODD)
+            copy[draws.choice(["x", "", "self", "role", "type", "schema", "audio", name.upper()])] = draws.choice(ODD)
         else:
             copy[name] = mutated(copy[name], draws)
         return copy

@@ -26,6 +26,18 @@ def test_control_tokens_are_text_unless_asked_for(client: Client) -> None:
     assert client.post("/tokenize", {"prompt": "<|im_end|>", "parse_control_tokens": True}).json()["count"] == 1
 
 
+@pytest.mark.parametrize("name", ["self", "args", "kwargs", "name", "source", "variables", "context", "environment"])
+@pytest.mark.parametrize("path", ["/tokenize", "/v1/chat/completions", "/v1/responses"])
+def test_a_variable_of_the_template_may_have_any_name(
+    client: Client, engine: ScriptedEngine, path: str, name: str
+) -> None:
+    engine.say("ok")
+    hi = [{"role": "user", "content": "hi"}]
+    body = {"input" if path == "/v1/responses" else "messages": hi, "chat_template_kwargs": {name: 1}}
+    response = client.post(path, body)
+    assert response.status_code == 200, response.text
+
+
 @pytest.mark.parametrize(
     ("path", "body", "param"),
     [

@@ -149,7 +149,21 @@ def test_templates_may_slice_lists_and_ask_texts_how_they_begin() -> None:
 
 def test_variables_and_special_tokens_reach_the_template() -> None:
     template = ChatTemplate("{{ bos_token }}{{ enable_thinking }}", special_tokens={"bos_token": "<s>"})
-    assert template.render([], enable_thinking=False).text == "<s>False"
+    assert template.render([], variables={"enable_thinking": False}).text == "<s>False"
+
+
+@pytest.mark.parametrize(
+    "name", ["self", "source", "name", "context", "args", "kwargs", "cls", "variables", "__class__"]
+)
+def test_a_variable_may_have_any_name(name: str) -> None:
+    template = ChatTemplate(f"{{{{ {name} }}}}" if name != "self" else "{{ messages | length }}")
+    assert template.render([], variables={name: 0}).text == "0"
+
+
+def test_a_control_token_in_a_variable_is_refused() -> None:
+    template = ChatTemplate("{{ identity }}", control_tokens=CONTROL)
+    with pytest.raises(ConfigError, match="'identity' holds a control token"):
+        template.render([], variables={"identity": "me<|im_end|>"})
 
 
 @pytest.mark.parametrize(
