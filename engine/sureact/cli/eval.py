@@ -62,8 +62,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         default=1,
         metavar="N",
-        help="cases that run at once, decoded together: the same answers, sooner; the seconds of a case then hold those "
-        "of others too (default: 1)",
+        help="cases that run at once, decoded together: the same answers, sooner; the seconds of a case then hold "
+        "those of others too (default: 1)",
     )
     add_model_options(parser, default_model=AGENT_MODEL)
     add_output_options(parser, json_help="the counts")
@@ -169,8 +169,8 @@ def _outcomes(cases: Sequence[Case], contender: Contender, file: OutcomeFile, co
     keys = case_keys(cases, contender)
     if num_outdated := sum(map(file.is_outdated, keys)):
         note(
-            f"{file.path} holds {num_outdated:,} outcomes of {name} that another version of the evaluation left; these "
-            "cases are run again."
+            f"{file.path} holds {num_outdated:,} outcomes of {name} that another version of the evaluation left, or "
+            "other files or settings of the model; these cases are run again."
         )
     try:
         with _progress(name, len(cases)) as on_case:

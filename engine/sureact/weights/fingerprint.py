@@ -24,6 +24,11 @@ def model_fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def file_fingerprint(path: Path) -> str:
+    """Return a hash of the size and samples of one file of weights."""
+    return hashlib.sha256(_samples(path)).hexdigest()
+
+
 def _samples(path: Path) -> bytes:
     num_bytes = path.stat().st_size
     samples = [f"weights {num_bytes}\n".encode()]

@@ -138,7 +138,7 @@ def test_outcomes_of_another_version_are_run_again_and_that_is_said(
     monkeypatch.setattr(task_case, "EVALUATION_VERSION", 99)
     assert on_roomy(*words) == 0
     said = capsys.readouterr().err
-    assert "holds 2 outcomes of sureact that another version of the evaluation left; these cases are run again" in said
+    assert "holds 2 outcomes of sureact that another version of the evaluation left, or other files or settings" in said
     assert "2 in all)" in said
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sureact.weights.fingerprint import model_fingerprint
+from sureact.weights.fingerprint import file_fingerprint, model_fingerprint
 
 
 @pytest.fixture
@@ -44,3 +44,11 @@ def test_what_one_file_lost_another_cannot_make_up_for(tmp_path: Path) -> None:
     (folders[0] / "config.json").write_text("{}")
     (folders[1] / "tokenizer.json").write_text("{}")
     assert model_fingerprint(folders[0]) != model_fingerprint(folders[1])
+
+
+def test_a_file_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a", "b", "c")]
+    for path, content in zip(files, (b"x" * 9000, b"x" * 9000, b"x" * 9001), strict=True):
+        path.write_bytes(content)
+    first, same, longer = map(file_fingerprint, files)
+    assert first == same != longer

@@ -8,7 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
+from sureact.agent.trace_header import fingerprint_of
 from sureact.errors import ConfigError
+from sureact.weights.fingerprint import file_fingerprint
 
 if TYPE_CHECKING:
     from sureact.agent.language_model import LanguageModel
@@ -24,6 +26,8 @@ PEERS: tuple[PeerName, ...] = get_args(PeerName)
 
 CHAT = "chat"
 """The format of a single turn: the model's own chat template, calls between Qwen's tags."""
+# Of a SHA-256, enough to tell the models of one disk apart.
+_SHOWN_DIGITS = 16
 _GRAMMAR_FORMATS = (CHAT, "qwen_tool_call")
 
 
@@ -55,6 +59,8 @@ class Contender:
     quantization: str
     peer: PeerName | None = None
     """None for ours."""
+    engine: str = ""
+    """Changes with the files of the model and the settings that tokens depend on."""
     loop: ForeignLoop | None = None
     """A loop with prompts of its own, in which nothing is decoded by `decoder`; None for ours."""
 
@@ -92,9 +98,7 @@ def own_contender(engine: Engine, prompt_format: str) -> Contender:
     """Return ours."""
     from sureact.evaluation.scoring.call_decoder import OwnDecoder
 
-    return Contender(
-        lm=engine, decoder=OwnDecoder(), prompt_format=prompt_format, quantization=engine.config.quantization
-    )
+    return _on_engine(engine, OwnDecoder(), prompt_format)
 
 
 def peer_contender(engine: Engine, prompt_format: str, peer: PeerName, gguf: Path | None = None) -> Contender:
@@ -111,35 +115,48 @@ def peer_contender(engine: Engine, prompt_format: str, peer: PeerName, gguf: Pat
     """
     from sureact.evaluation.scoring.call_decoder import FreeDecoder, GrammarDecoder
 
-    quantization = engine.config.quantization
     if peer in LOOP_PEERS:
-        return Contender(
-            lm=engine,
-            decoder=FreeDecoder(),
-            prompt_format=peer,
-            quantization=quantization,
-            peer=peer,
-            loop=_foreign_loop(engine, peer),
-        )
+        return _on_engine(engine, FreeDecoder(), peer, peer, _foreign_loop(engine, peer))
     if peer == "unconstrained":
-        return Contender(
-            lm=engine, decoder=FreeDecoder(), prompt_format=prompt_format, quantization=quantization, peer=peer
-        )
+        return _on_engine(engine, FreeDecoder(), prompt_format, peer)
     if peer == "outlines":
         from sureact.evaluation.scoring.outlines_schema import OutlinesSchema
 
-        decoder = GrammarDecoder(OutlinesSchema.of)
-        return Contender(lm=engine, decoder=decoder, prompt_format=prompt_format, quantization=quantization, peer=peer)
+        return _on_engine(engine, GrammarDecoder(OutlinesSchema.of), prompt_format, peer)
     from sureact.evaluation.scoring.llama_cpp_model import LlamaCppModel, LlamaSchema
 
     if gguf is None:
         raise ConfigError("The peer llama.cpp runs a GGUF file: name the one of this model with --gguf FILE.")
+    lm = LlamaCppModel(engine, gguf)
     return Contender(
-        lm=LlamaCppModel(engine, gguf),
+        lm=lm,
         decoder=GrammarDecoder(LlamaSchema.of),
         prompt_format=prompt_format,
         quantization=gguf.name,
+        engine=f"{file_fingerprint(gguf)[:_SHOWN_DIGITS]}, context {lm.context_len}",
         peer=peer,
+    )
+
+
+def _on_engine(
+    engine: Engine,
+    decoder: CallDecoder,
+    prompt_format: str,
+    peer: PeerName | None = None,
+    loop: ForeignLoop | None = None,
+) -> Contender:
+    config = engine.config
+    files = fingerprint_of(engine) or "unknown files"
+    settings = (config.device.partition(":")[0], config.dtype, config.kv_cache_dtype, config.determinism)
+    shards = f"tensor_parallel_size {config.tensor_parallel_size}" if config.tensor_parallel_size > 1 else ""
+    return Contender(
+        lm=engine,
+        decoder=decoder,
+        prompt_format=prompt_format,
+        quantization=config.quantization,
+        engine=", ".join(filter(None, (files[:_SHOWN_DIGITS], *settings, f"context {engine.context_len}", shards))),
+        peer=peer,
+        loop=loop,
     )
 
 

@@ -25,6 +25,14 @@ class CaseKey(NamedTuple):
     """Changes with the prompt, so that no outcome outlives what it was an outcome of."""
     version: str = ""
     """Changes with what runs the case and judges it; empty where an early file does not tell."""
+    engine: str = ""
+    """Changes with the files of the model and the settings that tokens depend on, since models may share a name; empty
+    where an early file does not tell."""
+
+    @property
+    def case_asked(self) -> CaseKey:
+        """The key without what an outcome becomes outdated by: how the case was run, and on which files."""
+        return self._replace(version="", engine="")
 
     @classmethod
     def of(cls, contender: Contender, case: str, prompt: str, evaluation: int) -> CaseKey:
@@ -38,7 +46,8 @@ class CaseKey(NamedTuple):
         """
         name = contender.peer or "sureact"
         version = ", ".join(filter(None, [f"sureact {__version__}", f"evaluation {evaluation}", contender.package]))
-        return cls(contender.lm.name, contender.quantization, contender.prompt_format, name, case, prompt, version)
+        asked = (contender.prompt_format, name, case, prompt)
+        return cls(contender.lm.name, contender.quantization, *asked, version, contender.engine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

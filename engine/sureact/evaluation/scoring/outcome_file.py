@@ -25,7 +25,7 @@ class OutcomeFile:
         """
         self.path = path
         self._outcomes: dict[CaseKey, Outcome] = {}
-        self._of_any_version: set[CaseKey] = set()
+        self._asked: set[CaseKey] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
@@ -49,8 +49,8 @@ class OutcomeFile:
         return self._outcomes.get(key)
 
     def is_outdated(self, key: CaseKey) -> bool:
-        """Whether only other versions of the evaluation left an outcome of a case here."""
-        return key not in self._outcomes and key._replace(version="") in self._of_any_version
+        """Whether a case has outcomes here, all of another version of the evaluation, or of other files or settings."""
+        return key not in self._outcomes and key.case_asked in self._asked
 
     def add(self, key: CaseKey, outcome: Outcome) -> None:
         """Keep an outcome, on disk before this returns.
@@ -75,7 +75,7 @@ class OutcomeFile:
 
     def _keep(self, key: CaseKey, outcome: Outcome) -> None:
         self._outcomes[key] = outcome
-        self._of_any_version.add(key._replace(version=""))
+        self._asked.add(key.case_asked)
 
     def _read(self, line: str, number: int) -> None:
         try:

@@ -13,7 +13,26 @@ from sureact.evaluation.scoring import contender as contender_module
 from sureact.evaluation.scoring.call_decoder import FreeDecoder, GrammarDecoder, OwnDecoder
 from sureact.evaluation.scoring.contender import PeerName, own_contender, peer_contender, require_peer
 
-ENGINE: Any = SimpleNamespace(name="m", config=SimpleNamespace(quantization="int8"), context_len=100)
+CONFIG = {
+    "quantization": "int8",
+    "device": "cpu",
+    "dtype": "bfloat16",
+    "kv_cache_dtype": "bfloat16",
+    "determinism": "strict",
+    "tensor_parallel_size": 1,
+}
+
+
+def engine(fingerprint: str = "f" * 64, context_len: int = 100, **config: object) -> Any:
+    return SimpleNamespace(
+        name="m",
+        config=SimpleNamespace(**{**CONFIG, **config}),
+        context_len=context_len,
+        session_origin=SimpleNamespace(fingerprint=fingerprint),
+    )
+
+
+ENGINE = engine()
 
 
 @pytest.mark.parametrize(
@@ -50,6 +69,22 @@ def test_contenders_say_who_they_are() -> None:
     assert (free.peer, type(free.decoder)) == ("unconstrained", FreeDecoder)
     outlines = peer_contender(ENGINE, "chat", "outlines")
     assert (outlines.lm, type(outlines.decoder)) == (ENGINE, GrammarDecoder)
+
+
+def test_a_contender_is_known_by_the_files_of_its_model_and_by_what_tokens_depend_on() -> None:
+    assert own_contender(ENGINE, "fields").engine == f"{'f' * 16}, cpu, bfloat16, bfloat16, strict, context 100"
+    others = [
+        engine(fingerprint="e" * 64),
+        engine(context_len=50),
+        engine(dtype="float32"),
+        engine(kv_cache_dtype="float8_e4m3"),
+        engine(determinism="fast"),
+        engine(device="cuda:0"),
+        engine(tensor_parallel_size=2),
+    ]
+    for peer in ("unconstrained", "outlines", "dspy"):
+        assert len({peer_contender(each, "chat", peer).engine for each in (ENGINE, *others)}) == len(others) + 1
+    assert own_contender(engine(device="cuda:0"), "fields").engine == own_contender(engine(device="cuda:1"), "f").engine
 
 
 @pytest.mark.parametrize(

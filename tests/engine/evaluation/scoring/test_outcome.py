@@ -26,9 +26,9 @@ def test_outcomes_are_summed_up() -> None:
 
 def test_a_key_names_the_peer_or_sureact() -> None:
     own: Any = SimpleNamespace(
-        lm=SimpleNamespace(name="m"), quantization="int8", prompt_format="f", peer=None, package=""
+        lm=SimpleNamespace(name="m"), quantization="int8", prompt_format="f", peer=None, package="", engine="e1"
     )
     version = f"sureact {__version__}, evaluation 3"
-    assert CaseKey.of(own, "c", "p", 3) == CaseKey("m", "int8", "f", "sureact", "c", "p", version)
+    assert CaseKey.of(own, "c", "p", 3) == CaseKey("m", "int8", "f", "sureact", "c", "p", version, "e1")
     peer: Any = SimpleNamespace(**vars(own) | {"peer": "outlines", "package": "outlines_core 0.2"})
-    assert CaseKey.of(peer, "c", "p", 3)[3:] == ("outlines", "c", "p", f"{version}, outlines_core 0.2")
+    assert CaseKey.of(peer, "c", "p", 3)[3:] == ("outlines", "c", "p", f"{version}, outlines_core 0.2", "e1")

@@ -9,7 +9,7 @@ from sureact.errors import ConfigError
 from sureact.evaluation.scoring.outcome import CaseKey, Outcome
 from sureact.evaluation.scoring.outcome_file import OutcomeFile
 
-KEY = CaseKey("m", "int8", "fields", "sureact", "case-1", "abc", "v1")
+KEY = CaseKey("m", "int8", "fields", "sureact", "case-1", "abc", "v1", "e1")
 OUTCOME = Outcome(is_right=True, is_valid=True, num_tokens=3, seconds=0.5, answer='"é"', fault="")
 
 
@@ -45,14 +45,24 @@ def test_an_outcome_of_another_version_is_known_as_such(tmp_path: Path) -> None:
     file.close()
 
 
+def test_an_outcome_of_other_files_or_settings_is_known_as_such(tmp_path: Path) -> None:
+    filled(tmp_path / "r.jsonl")
+    file = OutcomeFile(tmp_path / "r.jsonl")
+    other = KEY._replace(engine="e2")
+    assert file.is_outdated(other)
+    file.add(other, OUTCOME)
+    assert [file.is_outdated(key) for key in (KEY, other)] == [False, False]
+    file.close()
+
+
 def test_a_line_without_a_version_is_read_and_outdated(tmp_path: Path) -> None:
     filled(tmp_path / "r.jsonl")
     line = json.loads((tmp_path / "r.jsonl").read_text())
-    del line["version"]
+    del line["version"], line["engine"]
     (tmp_path / "r.jsonl").write_text(json.dumps(line) + "\n")
     file = OutcomeFile(tmp_path / "r.jsonl")
     assert file.get(KEY) is None
-    assert file.get(KEY._replace(version="")) == OUTCOME
+    assert file.get(KEY._replace(version="", engine="")) == OUTCOME
     assert file.is_outdated(KEY)
     file.close()
 

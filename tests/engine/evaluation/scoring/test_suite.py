@@ -51,7 +51,7 @@ class FakeCase(Case):
 
 
 CONTENDER: Any = SimpleNamespace(
-    lm=SimpleNamespace(name="m"), quantization="int8", prompt_format="f", peer=None, package=""
+    lm=SimpleNamespace(name="m"), quantization="int8", prompt_format="f", peer=None, package="", engine="e1"
 )
 CASES = {"a": list("abcdefgh"), "b": list("ij"), "c": list("klmnop")}
 
