@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from sureact.agent.isolated_tool import text_of
 from sureact.agent.tool import Tool
-from sureact.agent.tool_process import import_path, start_tool_process
+from sureact.agent.tool_process import end_tool_process, import_path, start_tool_process
 from sureact.agent.tool_state import RunInstances, ToolMethod, ToolState
 from sureact.distributed.worker_processes import exit_name
 from sureact.errors import ToolDefinitionError, ToolExecutionError, ToolTimeoutError
@@ -181,8 +181,7 @@ class _Process:
 
     def end(self) -> None:
         """End the process."""
-        self._process.kill()
-        self._process.wait()
+        end_tool_process(self._process)
 
     def _send_all(self) -> None:
         assert self._process.stdin is not None

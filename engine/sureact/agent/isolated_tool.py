@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from sureact.agent.tool_process import import_path, start_tool_process
+from sureact.agent.tool_process import end_tool_process, import_path, start_tool_process
 from sureact.agent.tool_thread import LeftBehind, run_on_thread
 from sureact.errors import ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 
@@ -78,11 +78,11 @@ class IsolatedTool:
             IsolatedCallError: it raised.
             ToolExecutionError: its process ended, or did not start.
         """
-        self._take_slot(timeout_s, cancellation)
+        waited_s = self._take_slot(timeout_s, cancellation)
         try:
             worker = self._take_worker(cancellation)
             try:
-                reply = worker.ask(args, timeout_s, cancellation)
+                reply = worker.ask(args, timeout_s, cancellation, waited_s)
             except BaseException:  # nobody waits for its answer any more
                 worker.end()
                 raise
@@ -92,13 +92,15 @@ class IsolatedTool:
             self._slots.release()
         return text_of(reply)
 
-    def _take_slot(self, timeout_s: float | None, cancellation: Cancellation | None) -> None:
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    def _take_slot(self, timeout_s: float | None, cancellation: Cancellation | None) -> float:
+        """Wait until a process may be used; return the seconds that it took, which are a part of the call."""
+        start = time.monotonic()
         while not self._slots.acquire(timeout=_POLL_S):
             if cancellation is not None:
                 cancellation.raise_if_cancelled()
-            if deadline is not None and time.monotonic() > deadline:
+            if timeout_s is not None and time.monotonic() - start > timeout_s:
                 raise ToolTimeoutError(f"every process of {self._tool_name} was busy for {timeout_s:g} s")
+        return time.monotonic() - start
 
     def _take_worker(self, cancellation: Cancellation | None) -> _Worker:
         with self._lock:
@@ -135,12 +137,17 @@ class _Worker:
         return self._process.poll() is None
 
     def ask(
-        self, message: Mapping[str, object], timeout_s: float | None, cancellation: Cancellation | None
+        self,
+        message: Mapping[str, object],
+        timeout_s: float | None,
+        cancellation: Cancellation | None,
+        waited_s: float = 0.0,
     ) -> dict[str, Any]:
-        """Send a message and wait for the answer."""
+        """Send a message and wait for the answer, as long as is left of `timeout_s` after `waited_s`."""
         line = json.dumps(message).encode() + b"\n"
+        left_s = None if timeout_s is None else max(timeout_s - waited_s, 0.0)
         try:
-            reply = run_on_thread(lambda: self._exchange(line), timeout_s, cancellation, LeftBehind())
+            reply = run_on_thread(lambda: self._exchange(line), left_s, cancellation, LeftBehind())
         except ToolTimeoutError as error:
             raise ToolTimeoutError(f"no result within {round(timeout_s or 0, 3):g} s; its process was ended") from error
         if not reply:
@@ -149,9 +156,8 @@ class _Worker:
         return json.loads(reply)
 
     def end(self) -> None:
-        """Kill the process and close its pipes."""
-        self._process.kill()
-        self._process.wait()
+        """Kill the process with what it started, and close its pipes."""
+        end_tool_process(self._process)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 try:

@@ -16,6 +16,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -129,6 +130,9 @@ def messages_of(requests: BinaryIO) -> Iterator[dict[str, Any]]:
     def read() -> None:
         for line in requests:
             lines.put(line)
+        for child in psutil.Process().children(recursive=True):  # what tools have started
+            with suppress(psutil.Error):
+                child.kill()
         os._exit(0)
 
     threading.Thread(target=read, name="sureact-calls", daemon=True).start()

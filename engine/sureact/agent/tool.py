@@ -88,8 +88,8 @@ class Tool:
                 `timeout_s` may have done its work, so it is tried again only if `ToolTimeoutError` is named.
             backoff_s: seconds before the second attempt; twice as many before each further one, at most 30.
             isolate: run the function in a process of its own, at the lowest priority: the engine goes first, and a
-                function that hangs is ended. It must be one that another process can import; calls give the text that a
-                model reads.
+                function that hangs is ended, with the processes that it started. It must be one that another process
+                can import; calls give the text that a model reads. `timeout_s` does not count the process's start.
 
         Raises:
             ToolDefinitionError: the name is not allowed, or the arguments cannot be described.

@@ -26,8 +26,8 @@ class ToolResult:
 
     observation: str
     is_error: bool
-    """Whether the tool raised, refused the arguments, gave no result in time, or was not run because the call was denied
-    or skipped."""
+    """Whether the tool raised, refused its arguments, gave no result in time, or was not run because the call was
+    denied or skipped."""
     seconds: float
     outcome: Outcome = "done"
     error_type: str | None = None

@@ -69,6 +69,15 @@ def big() -> str:
     return "x" * 10_000_000
 
 
+def sleep_beside() -> None:
+    """Wait for a program."""
+    subprocess.run(["sleep", "31.25"], check=True)
+
+
+def sleepers() -> list[psutil.Process]:
+    return [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", "31.25"]]
+
+
 async def later(text: str) -> str:
     """Say it later."""
     return text.upper()
@@ -165,7 +174,7 @@ def test_an_exit_is_an_error():
 
 
 def test_much_text_is_cut_there():
-    text = run_tool(Tool(big, isolate=True), {}).observation
+    text = run_tool(Tool(big, isolate=True), {}, max_characters=None).observation
     assert text.endswith("[cut: 1,000,000 of 10,000,000 characters shown]")
 
 
@@ -233,3 +242,11 @@ def local() -> Any:
 def test_what_another_process_cannot_import_is_refused(func: Any):
     with pytest.raises(ToolDefinitionError, match="process of its own"):
         Tool(func, "given", isolate=True)
+
+
+def test_what_a_tool_started_ends_with_it():
+    tool = Tool(sleep_beside, isolate=True, timeout_s=1.5)
+    with pytest.raises(ToolTimeoutError, match=r"no result within 1\.5 s; its process was ended"):
+        tool()
+    psutil.wait_procs(sleepers(), timeout=10)
+    assert sleepers() == []
