@@ -27,7 +27,7 @@ class TokenLimits:
     observation: int = 1024
     """Longer observations are cut, with a note; never more than a quarter of the context."""
     outputs: int = 1024
-    """Steps leave so many free in the context, or an eighth of it if that is less; the outputs then get what is left."""
+    """Steps leave so many free in the context, or an eighth of it if that is less; the outputs then get the rest."""
     kept_observation: int = 128
     """What an observation keeps at least when the context is full and the longest old ones are cut, before a step is
     dropped. As many as `observation` leave them whole."""

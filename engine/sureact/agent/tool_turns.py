@@ -181,7 +181,7 @@ class ToolTurns:
     ) -> None:
         """Append the observations, and keep the turn."""
         self._num_idle_turns = self._num_idle_turns + 1 if all(repeats) else 0
-        limit, count_tokens = self._session.observation_limit, self._agent.lm.count_tokens
+        limit, count_tokens = self._session.observation_room(len(results)), self._agent.lm.count_tokens
         texts = [cut_to_tokens(result.observation, limit, count_tokens) for result in results]
         self._session.observe(texts, tool_s)
         turn_calls: list[TurnCall] = []

@@ -87,6 +87,11 @@ class TurnSession(AgentContext["QwenToolTurnsFormat"]):
         self._session.append(message)
         return before + message.text
 
+    def observation_room(self, num_calls: int) -> int:
+        """Most tokens of each observation of a turn: in a full context, what is left beside the outputs."""
+        left = self._room_left(0, num_observations=0) // num_calls - _FORMAT_TOKENS_PER_CALL
+        return max(1, min(self.observation_limit, left))
+
     def has_room_for_turn(self) -> bool:
         """Whether a turn of one call fits, whatever it holds, and a call of `submit` after it."""
         return self._room_left(self._limits.thought + self._limits.call, num_observations=1) >= 0
@@ -189,8 +194,12 @@ class TurnSession(AgentContext["QwenToolTurnsFormat"]):
         return self._format.tool_name_of(self.generations[-1].output.text) == SUBMIT
 
     def _room_left(self, num_tokens: int, num_observations: int) -> int:
-        """Return what is left of the context after that and a forced call of `submit`."""
-        observations = num_observations * (self.observation_limit + _FORMAT_TOKENS_PER_CALL)
+        """Return what is left of the context after that and a forced call of `submit`.
+
+        Observations are cut to what is left, so an eighth of the context is kept free for each, if they may take it.
+        """
+        kept = min(self.observation_limit, self._lm.context_len // 8)
+        observations = num_observations * (kept + _FORMAT_TOKENS_PER_CALL)
         outputs = self.kept_outputs + _FORMAT_TOKENS_PER_CALL
         return self._lm.context_len - len(self._session.token_ids) - num_tokens - observations - outputs
 

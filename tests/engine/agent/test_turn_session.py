@@ -152,6 +152,15 @@ def test_forced_outputs_that_do_not_end_are_an_error():
         session.force_submit(0, "call_0_0", begins_turn=True)
 
 
+def test_observations_are_cut_to_what_a_small_context_leaves_beside_the_outputs():
+    session = opened(limits=TokenLimits(thought=50, call=50), context_len=len(opened().token_ids) + 700)
+    context_len = session._lm.context_len  # pyright: ignore[reportPrivateUsage]
+    assert session.observation_room(2) < session.observation_room(1) < context_len // 4
+    session.observe(["x" * session.observation_room(2)] * 2, 0.0)
+    assert context_len - len(session.token_ids) >= session.kept_outputs
+    assert opened(limits=TokenLimits()).observation_room(8) == 1024
+
+
 def test_forced_outputs_get_what_is_left_of_a_small_context():
     context_len = len(opened().token_ids) + 1000
     limits = TokenLimits(thought=50, call=50, observation=50, outputs=5000)
