@@ -63,6 +63,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", metavar="F", help="prompt format: fields, qwen_tool_call or qwen_react (default: the model's best)"
     )
+    _add_guard_options(parser)
+    add_resume_options(parser)
+    add_model_options(
+        parser, default_words=f"with --resume the model of the trace, else $SUREACT_MODEL, else {AGENT_MODEL}"
+    )
+    add_output_options(parser, json_help="outputs, steps, reason of the end, usage and the trace file")
+    parser.set_defaults(command=run_command)
+
+
+def _add_guard_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-repeat",
         choices=("mask", "remind", "run"),
@@ -86,12 +96,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="ask on the terminal before each call: run it, deny it with a reason, or change its arguments",
     )
-    add_resume_options(parser)
-    add_model_options(
-        parser, default_words=f"with --resume the model of the trace, else $SUREACT_MODEL, else {AGENT_MODEL}"
-    )
-    add_output_options(parser, json_help="outputs, steps, reason of the end, usage and the trace file")
-    parser.set_defaults(command=run_command)
 
 
 def run_command(arguments: argparse.Namespace) -> None:
