@@ -172,15 +172,16 @@ function startAgent() {
     const picked = names.filter((box) => box.checked).map((box) => box.value);
     const body = { question, max_iters: readNumber(at("max-iters")) };
     if (picked.length < names.length) body.tools = picked;
-    steps.replaceChildren(element("p", "asked", question));
+    const place = element("div", ""); // what comes once it is cleared away is seen nowhere
+    steps.replaceChildren(element("p", "asked", question), place);
     showState();
-    const shown = new AgentRun(steps);
+    const shown = new AgentRun(place);
     try {
       for await (const event of connection.events("v1/agents/run", body, signal)) shown.take(event);
       shown.close();
     } catch (error) {
       shown.close(signal.aborted ? "Stopped." : "");
-      if (!signal.aborted) growing(() => steps.append(faultBox(error, () => composer.run())));
+      if (!signal.aborted) growing(() => place.append(faultBox(error, () => composer.run())));
     }
   }
 

@@ -114,6 +114,7 @@ function startChat(server) {
   }
 
   async function answer(signal) {
+    const asked = history; // Clear begins another, which this answer is no part of
     let body;
     try {
       body = request();
@@ -130,8 +131,9 @@ function startChat(server) {
       shown.end(ENDINGS[shown.finishReason] || shown.finishReason);
     } catch (error) {
       shown.end(signal.aborted ? "stopped" : "broke off");
-      if (!signal.aborted) fail(shown, error);
+      if (!signal.aborted && history === asked) fail(shown, error);
     }
+    if (history !== asked) return;
     const isWhole = shown.finishReason !== undefined;
     const message = shown.message(isWhole);
     if (message.content || message.tool_calls) history.push(message);

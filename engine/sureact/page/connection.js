@@ -82,6 +82,8 @@ function faultBox(error, tryAgain) {
 
 // How fast tokens come.
 class Meter {
+  static LEAST_MS = 20; // what came faster came in one read, which tells how fast the way is
+
   constructor() {
     this.began = performance.now();
   }
@@ -98,7 +100,7 @@ class Meter {
     if (usage) {
       const count = usage.completion_tokens;
       parts.push(`${count} token${count === 1 ? "" : "s"}`);
-      if (count > 1 && this.last > this.first) {
+      if (count > 1 && this.last - this.first >= Meter.LEAST_MS) {
         parts.push(`${(((count - 1) * 1000) / (this.last - this.first)).toFixed(1)} tokens/s`);
       }
       parts.push(`${usage.prompt_tokens_details.cached_tokens} of ${usage.prompt_tokens} prompt tokens cached`);

@@ -1,7 +1,7 @@
 // The tabs, the state of the server, and its key.
 const server = { model: "model" };
 
-function startTabs(composers, refresh) {
+function startTabs(refresh) {
   const tabs = [...document.querySelectorAll("[role=tab]")];
   const panelOf = (tab) => document.getElementById(tab.getAttribute("aria-controls"));
   const placeOf = (tab) => `#/${panelOf(tab).id}`; // with its slash no id, to which the browser would take the focus
@@ -28,7 +28,7 @@ function startTabs(composers, refresh) {
   });
   const wanted = tabs.find((tab) => placeOf(tab) === location.hash) || tabs[0];
   open(wanted);
-  composers[panelOf(wanted).id].input.focus();
+  openComposer().input.focus();
 }
 
 async function showModel() {
@@ -75,6 +75,7 @@ function startKey(refresh) {
     field.value = "";
     form.hidden = true;
     forget.hidden = !connection.key;
+    openComposer().input.focus();
     server.isKnown = false;
     refresh();
   });
@@ -87,6 +88,7 @@ function startKey(refresh) {
 }
 
 const composers = { chat: startChat(server), schema: startSchema(), agent: startAgent() };
+const openComposer = () => composers[Object.keys(composers).find((id) => !document.getElementById(id).hidden)];
 
 // Asks what the open tab shows of the server, once the server can be asked.
 async function refresh() {
@@ -96,15 +98,13 @@ async function refresh() {
   } catch (error) {
     if (error.status === 401) return; // until there is a key
   }
-  for (const [id, composer] of Object.entries(composers)) {
-    if (!document.getElementById(id).hidden) composer.refresh?.();
-  }
+  openComposer().refresh?.();
 }
 
 const isWide = matchMedia("(min-width: 60.01rem)");
 const placeSettings = () => document.querySelectorAll(".settings").forEach((box) => (box.open = isWide.matches));
 isWide.addEventListener("change", placeSettings);
 placeSettings();
-startTabs(composers, refresh);
+startTabs(refresh);
 startKey(refresh);
 watchState(refresh);

@@ -198,11 +198,13 @@ function startSchema() {
 
   const composer = new Composer(at("form"), run);
   schemaField.addEventListener("input", () => {
+    choice.value = "";
     clearTimeout(timer);
     if (readSchema() !== undefined) timer = setTimeout(checkSchema, 200);
   });
   const choice = at("example");
   choice.append(...Object.keys(EXAMPLE_SCHEMAS).map((name) => element("option", "", name)));
+  choice.selectedIndex = 1; // the first says that the schema is of no example
   const take = () => {
     const { schema, request } = EXAMPLE_SCHEMAS[choice.value];
     schemaField.value = pretty(schema);

@@ -1,12 +1,13 @@
 """Agents on the server's page."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 from tests.engine.server.agent_servers import FINISH, step
-from tests.engine.server.browser.watched_page import HOSTILE, Open, open_tab, run_agent
+from tests.engine.server.browser.watched_page import HOSTILE, Open, Run, open_tab, run_agent
 from tests.engine.server.http_servers import RunningServer
 
 pytestmark = pytest.mark.browser
@@ -39,8 +40,17 @@ def test_a_call_is_shown_while_its_tool_works_and_can_be_stopped(open_page: Open
     expect(card.locator(".text").nth(1)).to_have_text("slow {}")
     expect(card).to_contain_text("The tool works …")
     page.keyboard.press("Escape")
-    expect(page.locator("#steps > .numbers")).to_have_text("Stopped.")
+    expect(page.locator("#steps > div > .numbers")).to_have_text("Stopped.")
     expect(page.get_by_role("button", name="Run")).to_be_visible()
+
+
+def test_what_is_cleared_while_it_runs_is_gone(open_page: Open, agents: RunningServer) -> None:
+    page = run_agent(open_page(agents), agents, [*step("slow"), *FINISH])
+    expect(page.locator("#steps .step")).to_contain_text("The tool works …")
+    page.get_by_role("button", name="Clear").click()
+    expect(page.get_by_role("button", name="Run")).to_be_visible()
+    expect(page.get_by_text("Let an agent answer")).to_be_visible()
+    assert page.locator("#steps").inner_text() == ""
 
 
 def test_a_call_that_is_taken_back_is_told(open_page: Open, agents: RunningServer) -> None:
@@ -69,3 +79,16 @@ def test_without_tools_it_is_told_how_to_start_the_server(open_page: Open) -> No
     open_tab(page, "Agent")
     expect(page.locator("#agent-hint")).to_contain_text("Start it with `sureact serve --tools FILE.py`")
     expect(page.get_by_role("button", name="Run")).to_be_disabled()
+
+
+def test_no_tools_are_announced_before_there_is_a_key(open_page: Open, run_server: Run, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("a:key-of-many-characters-1\n")
+    page = open_page(run_server(api_keys=str(keys)), expected={401, 404}).page
+    open_tab(page, "Agent")
+    expect(page.get_by_label("Most steps")).to_be_visible()
+    expect(page.locator("#agent-tools")).to_be_hidden()
+    page.get_by_label("Key", exact=True).fill("key-of-many-characters-1")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+    expect(page.locator("#agent-hint")).to_contain_text("--tools")

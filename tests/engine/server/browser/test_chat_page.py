@@ -16,7 +16,7 @@ LONG = "All work and no play makes the model a dull one. " * 60
 
 
 def test_a_chat_streams_and_tells_what_it_took(page: Page, engine: ScriptedEngine) -> None:
-    engine.say("Hello there.\n```python\nprint(1)\n```\nDone.")
+    engine.say(f"Hello there.\n```python\nprint(1)\n```\n{LONG[:300]}")
     expect(page.get_by_text("Ask the model something")).to_be_visible()
     say(page, "hi")
     expect(ended(page)).to_have_text(
@@ -52,6 +52,32 @@ def test_a_conversation_goes_on_and_can_be_cleared(page: Page, engine: ScriptedE
     assert len(asked[-1]["messages"]) == 2
 
 
+def test_what_is_cleared_while_it_is_answered_is_gone(page: Page, engine: ScriptedEngine) -> None:
+    asked: list[Any] = []
+    page.on("request", lambda request: asked.append(request.post_data_json) if "chat" in request.url else None)
+    engine.say(LONG)
+    say(page, "one")
+    expect(answers(page)).to_contain_text("All work")
+    page.get_by_role("button", name="Clear").click()
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    expect(page.locator(".message")).to_have_count(0)
+    engine.say("Yes.")
+    say(page, "two")
+    expect(ended(page)).to_have_count(1)
+    assert asked[-1]["messages"] == [{"role": "user", "content": "two"}]
+
+
+def test_tokens_that_come_at_once_have_no_rate(open_page: Open) -> None:
+    page = open_page().page
+    chunk = {"choices": [{"delta": {"content": "Yes"}, "finish_reason": None}]}
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 0}}
+    last = {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage}
+    body = "".join(f"data: {data}\n\n" for data in (*[json.dumps(chunk)] * 3, json.dumps(last), "[DONE]"))
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+    say(page, "hi")
+    expect(ended(page)).to_contain_text(re.compile(r"^3\stokens · 0\sof\s9"))
+
+
 @pytest.mark.parametrize("how", ["button", "escape"])
 def test_an_answer_can_be_stopped(page: Page, engine: ScriptedEngine, how: str) -> None:
     engine.say(LONG)
@@ -77,6 +103,8 @@ def test_reasoning_is_folded(page: Page, engine: ScriptedEngine) -> None:
     expect(thought).to_be_hidden()
     page.get_by_text("Reasoning", exact=True).click()
     expect(thought).to_be_visible()
+    say(page, "and then?")
+    expect(ended(page)).to_have_count(2)
 
 
 def test_calls_are_shown_and_their_results_asked_for(page: Page, engine: ScriptedEngine) -> None:

@@ -26,8 +26,11 @@ def test_a_schema_is_checked_while_it_is_edited(open_page: Open) -> None:
     expect(verdict).to_have_text("The schema can be enforced.")
     field.fill("")
     expect(verdict).to_contain_text("take an example")
-    page.get_by_label("Examples").select_option("Order")
+    example = page.get_by_label("Examples")
+    expect(example.locator("option:checked")).to_have_text("Own")
+    example.select_option("Contact")
     expect(verdict).to_have_text("The schema can be enforced.")
+    assert "languages" in field.input_value()
 
 
 def test_a_value_is_judged_while_it_is_written(page: Page, engine: ScriptedEngine) -> None:

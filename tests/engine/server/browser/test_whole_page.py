@@ -44,6 +44,7 @@ def test_a_key_is_asked_for_and_kept_for_the_tab_alone(
     page.keyboard.press("Enter")
     expect(field).to_be_hidden()
     expect(page.locator("#model")).to_have_text("tiny")
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
     engine.say("Yes.")
     say(page, "hi")
     expect(ended(page)).to_be_visible()
