@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
@@ -15,7 +14,6 @@ from sureact.server.api_error import ApiError
 from sureact.server.cross_origin import CrossOrigin
 from sureact.server.endpoint import Exchange
 from sureact.server.known_hosts import KnownHosts
-from sureact.server.request_body import ClientDisconnectedError
 from sureact.server.request_record import RECORD, RequestRecord, recorded
 from sureact.server.serving import SALT_OF_KEY
 
@@ -56,7 +54,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         record = scope[RECORD] = RequestRecord.of(scope, self._serving.metrics)
-        outer = _ObservedSend(record, send, self._headers(scope, record), self._serving.config.read_timeout_s)
+        outer = _ObservedSend(record, send, self._headers(scope, record))
         seat: Seat | None = None
         with recorded(record):
             try:
@@ -133,17 +131,12 @@ class Gate:
 
 
 class _ObservedSend:
-    """Sends what an application sends, with headers of ours, and notes it.
+    """Sends what an application sends, with headers of ours, and notes it."""
 
-    A client that takes nothing for as long as it may send nothing has left: it would keep its seat else.
-    """
-
-    def __init__(self, record: RequestRecord, send: Send, headers: list[tuple[bytes, bytes]], timeout_s: float) -> None:
+    def __init__(self, record: RequestRecord, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
         self._record = record
         self._send = send
         self._headers = headers
-        self._timeout_s = timeout_s
-        self._has_left = False
         self.is_whole = False
         """Whether the answer was sent to its end."""
 
@@ -155,17 +148,7 @@ class _ObservedSend:
             if self._record.first_byte_at is None:
                 self._record.first_byte_at = time.monotonic()
             self.is_whole = not message.get("more_body", False)
-        if self._has_left:
-            raise ClientDisconnectedError
-        limit = asyncio.timeout(self._timeout_s)
-        try:
-            async with limit:
-                await self._send(message)
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            self._has_left, self.is_whole = True, False
-            raise ClientDisconnectedError from error
+        await self._send(message)
 
 
 def _unauthorized(message: str, code: str) -> ApiError:

@@ -54,7 +54,7 @@ class ServerConfig:
     request_timeout_s: float = 1800.0
     """Longest run of a request after its turn came, in seconds."""
     read_timeout_s: float = 30.0
-    """Seconds within which a client must have sent the head of a request, then its body, and take what is streamed."""
+    """Seconds that a client has to send the head of a request, then its body, and to take any part of an answer."""
     drain_timeout_s: float = 60.0
     """Seconds that running requests get to end when the server is told to stop."""
     max_connections: int = 1024
