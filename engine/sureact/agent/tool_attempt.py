@@ -39,6 +39,7 @@ class ToolAttempt:
         self._func = func
         self._convert = convert
         self._left_behind = LeftBehind()
+        self._name = getattr(described, "__name__", type(described).__name__)
         self._is_async = inspect.iscoroutinefunction(described) or inspect.iscoroutinefunction(
             getattr(type(described), "__call__", None)  # noqa: B004  the method is wanted, not whether there is one
         )
@@ -46,7 +47,7 @@ class ToolAttempt:
     def of(self, func: Callable[..., object], convert: Convert) -> ToolAttempt:
         """Return the same for another function; what was left behind is counted together."""
         attempt = ToolAttempt(func, func, convert)
-        attempt._is_async, attempt._left_behind = self._is_async, self._left_behind
+        attempt._is_async, attempt._left_behind, attempt._name = self._is_async, self._left_behind, self._name
         return attempt
 
     def __call__(
@@ -59,6 +60,7 @@ class ToolAttempt:
         """Call the function; see `Tool.run`."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         finish = render or _unchanged
+        self._left_behind.refuse_more()
         if self._is_async:
             pending = self._func(**self._convert(args))
         else:
@@ -75,7 +77,8 @@ class ToolAttempt:
         if not _is_pending(pending):
             return pending
         left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-        return shared_event_loop().run(_finished(pending, finish), left_s, cancellation)
+        loop, coroutine = shared_event_loop(), _finished(pending, finish)
+        return loop.run(coroutine, left_s, cancellation, name=self._name, left_behind=self._left_behind)
 
 
 def _is_pending(result: object) -> bool:

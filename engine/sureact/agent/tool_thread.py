@@ -35,6 +35,15 @@ class LeftBehind:
         with self._lock:
             self.count += number
 
+    def refuse_more(self) -> None:
+        """Judge whether another call may begin.
+
+        Raises:
+            ToolExecutionError: too many that were given up still run.
+        """
+        if self.count >= MAX_LEFT_BEHIND:
+            raise ToolExecutionError(f"{self.count} earlier calls were given up and still run; no other is begun")
+
 
 class _Call:
     """One call on its thread."""
@@ -88,8 +97,7 @@ def run_on_thread(
         RequestAbortedError: `cancellation` was cancelled; its thread goes on alone.
         ToolExecutionError: too many calls that were given up still run.
     """
-    if left_behind.count >= MAX_LEFT_BEHIND:
-        raise ToolExecutionError(f"{left_behind.count} earlier calls were given up and still run; no other is begun")
+    left_behind.refuse_more()
     call = _Call(left_behind)
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(call.work, function), name="sureact-tool", daemon=True)

@@ -4,11 +4,13 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from sureact.agent.cancellation import Cancellation
 from sureact.agent.event_loop import EventLoopThread, shared_event_loop
+from sureact.agent.tool_thread import LeftBehind
 from sureact.errors import RequestAbortedError, ToolTimeoutError
 
 NUMBER: contextvars.ContextVar[int] = contextvars.ContextVar("NUMBER", default=0)
@@ -87,21 +89,72 @@ def test_a_cancellation_ends_it(loop: EventLoopThread):
         loop.run(asyncio.sleep(60), cancellation=cancellation)
 
 
-def test_a_loop_that_a_coroutine_blocks_is_replaced(monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLoopThread]:
+    """The shared loop, while a coroutine called `sleeper` blocks it."""
     monkeypatch.setattr("sureact.agent.event_loop._GRACE_S", 0.05)
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
+
+    async def block() -> None:
+        begun.set()
+        release.wait(30)
+
+    loop = shared_event_loop()
+    thread = threading.Thread(target=lambda: loop.run(block(), name="sleeper"))
+    thread.start()
+    begun.wait(30)
+    yield loop
+    release.set()
+    thread.join()
+    assert loop.run(say("free again")) == "free again"
+
+
+def test_what_comes_while_a_coroutine_blocks_the_loop_runs_on_another(blocked: EventLoopThread):
+    other = shared_event_loop()
+    assert other is not blocked
+    assert shared_event_loop() is other
+    assert other.run(say("a new loop"), timeout_s=30) == "a new loop"
+
+
+def test_what_waits_behind_one_that_blocks_is_told_which_it_is(blocked: EventLoopThread):
+    with pytest.raises(
+        ToolTimeoutError, match="sleeper blocks the event loop of async tools, and the call was given up"
+    ):
+        blocked.run(say("never"), timeout_s=0.05, name="quick")
+
+
+def test_what_blocks_is_told_itself_and_left_behind(monkeypatch: pytest.MonkeyPatch, loop: EventLoopThread):
+    monkeypatch.setattr("sureact.agent.event_loop._GRACE_S", 0.05)
+    release, left_behind = threading.Event(), LeftBehind()
 
     async def block() -> None:
         release.wait(30)
 
-    blocked = shared_event_loop()
-    with pytest.raises(ToolTimeoutError, match="blocks its event loop"):
-        blocked.run(block(), timeout_s=0.05)
-    assert not blocked.is_usable
-    assert shared_event_loop() is not blocked
-    assert shared_event_loop().run(say("a new loop")) == "a new loop"
+    with pytest.raises(ToolTimeoutError, match="it blocks its event loop and was left behind"):
+        loop.run(block(), timeout_s=0.05, left_behind=left_behind)
+    assert left_behind.count == 1
     release.set()
-    blocked.close()
+    loop.run(say("turn"))
+    loop.run(say("turn"))
+    assert left_behind.count == 0
+
+
+def test_what_does_not_heed_its_cancellation_is_left_behind(monkeypatch: pytest.MonkeyPatch, loop: EventLoopThread):
+    monkeypatch.setattr("sureact.agent.event_loop._GRACE_S", 0.05)
+    left_behind = LeftBehind()
+    release = threading.Event()
+
+    async def go_on() -> None:
+        while not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    with pytest.raises(ToolTimeoutError, match="does not end when it is cancelled, and was left behind"):
+        loop.run(go_on(), timeout_s=0.05, left_behind=left_behind)
+    assert left_behind.count == 1
+    release.set()
+    loop.run(asyncio.sleep(0.1))
+    assert left_behind.count == 0
 
 
 def test_the_shared_loop_is_one():
