@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sureact.server.serving import Serving
 
 ALWAYS = frozenset({"/health", "/ready"})
-"""What is answered even while the server ends, and without a key."""
+"""What is answered even while the server ends, without a key, and by whatever name probes call the server."""
 OPEN = ALWAYS | {"/", "/openapi.json"}
 """What needs no key: it tells nothing about anybody."""
 UNLOGGED = ALWAYS | {"/metrics"}
@@ -58,7 +58,8 @@ class Gate:
         seat: Seat | None = None
         with recorded(record):
             try:
-                self._hosts.check(scope)
+                if record.path not in ALWAYS:
+                    self._hosts.check(scope)
                 if self._cross_origin.is_preflight(scope):
                     await Exchange(scope, outer).send_bytes(b"", HTTPStatus.NO_CONTENT)
                     return

@@ -19,7 +19,8 @@ class KnownHosts:
     """The names in `Host` that are answered.
 
     A browser lets a page ask the server that it came from. The owner of a name can let it point to 127.0.0.1 once the
-    page is loaded, and what guards a server at loopback without keys is that nobody else reaches it.
+    page is loaded, and what guards a server at loopback without keys is that nobody else reaches it. An address cannot
+    be pointed elsewhere, so every address is answered.
     """
 
     def __init__(self, config: ServerConfig) -> None:
@@ -39,7 +40,7 @@ class KnownHosts:
         if self._names is None or not host:
             return
         name = host_name(host)
-        if name not in self._names and not _is_loopback(name):
+        if name not in self._names and not _is_address(name):
             raise ApiError(
                 f"The request is for the host {shown(host)}, which is none of this server's names. Ask for localhost, "
                 "or name the host with --allowed-hosts.",
@@ -55,8 +56,9 @@ def host_name(host: str) -> str:
     return name.lower().rstrip(".")
 
 
-def _is_loopback(name: str) -> bool:
+def _is_address(name: str) -> bool:
     try:
-        return ipaddress.ip_address(name).is_loopback
+        ipaddress.ip_address(name)
     except ValueError:
         return False
+    return True

@@ -67,10 +67,10 @@ class Client:
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
             yield client
 
-    def get(self, path: str) -> httpx.Response:
+    def get(self, path: str, **options: Any) -> httpx.Response:
         async def ask() -> httpx.Response:
             async with self.connect() as client:
-                return await client.get(path)
+                return await client.get(path, **options)
 
         return self.run(ask())
 

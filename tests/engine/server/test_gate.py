@@ -53,6 +53,16 @@ def test_a_key_is_needed(serve: Serve, engine: ScriptedEngine) -> None:
         assert client.get(path).status_code != 401
 
 
+def test_probes_may_call_the_server_by_any_name(serve: Serve) -> None:
+    client = serve(f"a:{KEY}", allowed_hosts="llm.example", public_metrics=True)
+    for name in ("sureact.default.svc:8000", "10.42.0.7:8000"):
+        for path in ("/health", "/ready"):
+            assert client.get(path, headers={"host": name}).json()["status"] in ("alive", "not ready")
+    for path in ("/metrics", "/openapi.json", "/"):
+        assert client.get(path, headers={"host": "sureact.default.svc"}).json()["error"]["code"] == "unknown_host"
+        assert client.get(path, headers={"host": "10.42.0.7:8000"}).status_code == 200
+
+
 def test_metrics_may_be_public(serve: Serve) -> None:
     assert serve(f"a:{KEY}", public_metrics=True).get("/metrics").status_code == 200
 

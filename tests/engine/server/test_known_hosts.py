@@ -24,6 +24,12 @@ def test_names_of_this_machine_are_answered(host: str) -> None:
     assert answers(host)
 
 
+@pytest.mark.parametrize("host", ["10.42.0.7:8000", "192.0.2.1", "[2001:db8::1]:8000", "[fe80::1%eth0]"])
+def test_addresses_are_answered_since_nobody_can_point_them_elsewhere(host: str) -> None:
+    assert answers(host)
+    assert answers(host, host="0.0.0.0", api_keys="keys.txt", allowed_hosts="llm.example")
+
+
 @pytest.mark.parametrize(
     "host",
     [
@@ -31,7 +37,8 @@ def test_names_of_this_machine_are_answered(host: str) -> None:
         "evil.example:8000",
         "localhost.evil.example",
         "127.0.0.1.evil.example",
-        "10.0.0.1",
+        "10.0.0.1.evil.example",
+        "10.0.0",
         "::1",
         "\xe9",
     ],
