@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sureact.server.api_error import ApiError
 from sureact.server.field_values import one_of, read_list, read_object, read_text, refuse
 from sureact.server.request_body import parse_json
-from sureact.server.request_fields import MISSING, Field, Read, honored, neutral, read_fields
+from sureact.server.request_fields import MISSING, Field, Read, honored, neutral, read_fields, shown
 
 if TYPE_CHECKING:
     from sureact.tokens.chat_template import Message
@@ -78,12 +78,20 @@ _CALLED_FIELDS: Sequence[Field] = (
 
 
 def _tool_calls(value: Any, path: str) -> list[dict[str, Any]]:
-    calls: list[dict[str, Any]] = []
+    calls, call_ids = list[dict[str, Any]](), set[str]()
     for index, call in enumerate(read_list(value, path)):
         place = f"{path}[{index}]"
         fields = read_fields(read_object(call, place), _CALL_FIELDS, path=place)
         function = read_fields(fields["function"], _CALLED_FIELDS, path=f"{place}.function")
-        calls.append({"type": "function", "id": fields["id"] or f"call_{index}", "function": function})
+        call_id = fields["id"] or f"call_{index}"
+        if call_id in call_ids:
+            raise ApiError(
+                f"{place}.id is {shown(call_id)}, which another call of the message has too.",
+                param=f"{place}.id",
+                code="invalid_value",
+            )
+        call_ids.add(call_id)
+        calls.append({"type": "function", "id": call_id, "function": function})
     return calls
 
 
@@ -118,14 +126,17 @@ def read_messages(value: Any, path: str) -> list[Message]:
     """Read the field `messages`.
 
     Raises:
-        ApiError: it is empty, or a message has a role, a field or a content that is not honored.
+        ApiError: it is empty, a message has a role, a field or a content that is not honored, or calls and their
+            results do not belong together.
     """
     given = read_list(value, path)
     if not given or len(given) > MAX_MESSAGES:
         raise ApiError(
             f"{path} has {len(given):,} messages; give 1 to {MAX_MESSAGES:,}.", param=path, code="invalid_value"
         )
-    return [_message(item, f"{path}[{index}]") for index, item in enumerate(given)]
+    messages = [_message(item, f"{path}[{index}]") for index, item in enumerate(given)]
+    _order_results(messages, path)
+    return messages
 
 
 def _message(value: Any, path: str) -> Message:
@@ -143,3 +154,47 @@ def _message(value: Any, path: str) -> Message:
     kept = {name: item for name, item in values.items() if item not in (None, []) and name != "annotations"}
     # Chat templates know no other word for what developers tell the model.
     return cast("Message", {**kept, "role": "system" if role == "developer" else role})
+
+
+def _order_results(messages: list[Message], path: str) -> None:
+    """Put the results of each turn into the order of its calls: many templates show no ids, so the order tells."""
+    position = 0
+    while position < len(messages):
+        if messages[position]["role"] == "tool":
+            place = f"{path}[{position}]"
+            raise ApiError(
+                f"{place} is the result of no call: it must stand behind an assistant's message with tool_calls, or "
+                "behind another result of these.",
+                param=f"{place}.role",
+                code="invalid_value",
+            )
+        calls, first = messages[position].get("tool_calls", []), position + 1
+        position = first
+        while calls and position < len(messages) and messages[position]["role"] == "tool":
+            position += 1
+        if position > first:
+            messages[first:position] = _results_of(calls, messages[first:position], path, first)
+
+
+def _results_of(calls: Sequence[Mapping[str, Any]], results: Sequence[Message], path: str, first: int) -> list[Message]:
+    """Return the result of each call. One without an id is that of the first call that has none yet."""
+    found: dict[str, Message | None] = {call["id"]: None for call in calls}
+    without = (call_id for call_id in found if found[call_id] is None)
+    for index, result in enumerate(results, first):
+        place = f"{path}[{index}].tool_call_id"
+        call_id: Any = cast("dict[str, Any]", result).get("tool_call_id") or next(without, None)
+        if found.get(call_id, result) is not None:
+            what = "whose result is there already" if call_id in found else "which no call before it has"
+            told = f"{place} is {shown(call_id)}, {what}" if call_id is not None else f"{path}[{index}] has no call"
+            raise ApiError(f"{told}. The calls are {shown(list(found))}.", param=place, code="invalid_value")
+        found[call_id] = cast("Message", {**result, "tool_call_id": call_id})
+    ordered: list[Message] = []
+    for number, (call_id, known) in enumerate(found.items()):
+        if known is None:
+            raise ApiError(
+                f"The call {shown(call_id)} has no result, and others of its turn have one. Add a tool message for it.",
+                param=f"{path}[{first - 1}].tool_calls[{number}].id",
+                code="invalid_value",
+            )
+        ordered.append(known)
+    return ordered

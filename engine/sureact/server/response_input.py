@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 from sureact.server.api_error import ApiError
@@ -106,7 +107,8 @@ class _Conversation:
         """The assistant's message that the next item may belong to."""
         self._open_calls: dict[str, str] = {}
         """Calls without an output, and the fields that name them."""
-        self._call_ids: set[str] = set()
+        self._call_numbers: dict[str, int] = {}
+        """All calls, in their order."""
 
     def add(self, value: Any, path: str) -> None:
         """Add an item."""
@@ -117,6 +119,9 @@ class _Conversation:
         if not isinstance(kind, str) or kind not in _FIELDS:
             refuse(kind, f"{path}.type", f"one of {', '.join(_FIELDS)}")
         values = read_fields(fields, _FIELDS[kind], path=path)
+        is_between = self._messages and self._messages[-1]["role"] == "tool"
+        if kind != "function_call_output" and (is_between or values.get("role", "assistant") != "assistant"):
+            self._check_outputs()
         match kind:
             case "message":
                 self._add_message(values["role"], values["content"])
@@ -128,18 +133,29 @@ class _Conversation:
                 self._add_thought(values["content"])
 
     def end(self) -> list[Message]:
-        """Return the messages.
+        """Return the messages, the outputs of each turn in the order of its calls.
 
         Raises:
             ApiError: a call has no output.
         """
+        self._check_outputs()
+        ordered: list[dict[str, Any]] = []
+        for is_output, messages in groupby(self._messages, key=lambda message: message["role"] == "tool"):
+            # Many templates show no ids, so the order tells what an output belongs to.
+            turn = list(messages)
+            ordered += sorted(turn, key=self._number_of_call) if is_output else turn
+        return cast("list[Message]", ordered)
+
+    def _number_of_call(self, output: Mapping[str, Any]) -> int:
+        return self._call_numbers[output["tool_call_id"]]
+
+    def _check_outputs(self) -> None:
         for call_id, param in self._open_calls.items():
             raise ApiError(
-                f"The call {shown(call_id)} has no function_call_output behind it. Add one.",
+                f"The call {shown(call_id)} has no function_call_output behind it. Add one, before what comes next.",
                 param=param,
                 code="invalid_value",
             )
-        return cast("list[Message]", self._messages)
 
     def _add_message(self, role: str, content: str) -> None:
         if role == "assistant":
@@ -155,11 +171,11 @@ class _Conversation:
 
     def _add_call(self, values: Mapping[str, Any], param: str) -> None:
         call_id = values["call_id"]
-        if call_id in self._call_ids:
+        if call_id in self._call_numbers:
             raise ApiError(
                 f"{param} is {shown(call_id)}, which another call has too.", param=param, code="invalid_value"
             )
-        self._call_ids.add(call_id)
+        self._call_numbers[call_id] = len(self._call_numbers)
         self._open_calls[call_id] = param
         function = {"name": values["name"], "arguments": values["arguments"]}
         calls = self._turn_without().setdefault("tool_calls", [])
@@ -169,7 +185,9 @@ class _Conversation:
         call_id = values["call_id"]
         if self._open_calls.pop(call_id, None) is None:
             what = (
-                "whose output is there already" if call_id in self._call_ids else "which no function_call before it has"
+                "whose output is there already"
+                if call_id in self._call_numbers
+                else "which no function_call before it has"
             )
             raise ApiError(f"{param} is {shown(call_id)}, {what}.", param=param, code="invalid_value")
         self._turn = None

@@ -8,6 +8,29 @@ from sureact.server.chat_messages import read_messages
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": [1]}'}}
 
 
+def turn(*call_ids: str) -> dict[str, Any]:
+    return {"role": "assistant", "tool_calls": [{**CALL, "id": call_id} for call_id in call_ids]}
+
+
+def result(call_id: str | None, content: str = "a") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def test_results_stand_in_the_order_of_their_calls() -> None:
+    given = [turn("x", "y", "z"), result("z", "3"), result("x", "1"), result("y", "2"), turn("x"), result("x", "4")]
+    read = read_messages(given, "messages")
+    assert [message["content"] for message in read] == ["", "1", "2", "3", "", "4"]
+
+
+def test_a_result_without_an_id_is_that_of_the_next_call() -> None:
+    _, *read = read_messages([turn("x", "y", "z"), result("y", "2"), result(None, "1"), result(None, "3")], "messages")
+    assert read == [result("x", "1"), result("y", "2"), result("z", "3")]
+
+
+def test_calls_may_have_no_results_yet() -> None:
+    assert len(read_messages([turn("x", "y"), {"role": "user", "content": "a"}, turn("z")], "messages")) == 3
+
+
 def test_contents_are_texts_or_parts() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     assert read_messages([{"role": "user", "content": parts}], "messages") == [{"role": "user", "content": "ab"}]
@@ -64,6 +87,13 @@ def test_what_a_client_sends_back_of_an_answer_is_taken() -> None:
             "messages[0].tool_calls[0].function.arguments",
         ),
         ([{"role": "tool", "content": None}], "messages[0].content"),
+        ([result("call_1")], "messages[0].role"),
+        ([turn("call_1"), {"role": "user", "content": "a"}, result("call_1")], "messages[2].role"),
+        ([turn("call_1"), result("call_2")], "messages[1].tool_call_id"),
+        ([turn("call_1"), result("call_1"), result("call_1")], "messages[2].tool_call_id"),
+        ([turn("call_1"), result(None), result(None)], "messages[2].tool_call_id"),
+        ([turn("call_1", "call_2"), result("call_2")], "messages[0].tool_calls[0].id"),
+        ([turn("call_1", "call_1")], "messages[0].tool_calls[1].id"),
     ],
 )
 def test_what_is_no_message_is_refused_with_its_place(messages: Any, param: str) -> None:

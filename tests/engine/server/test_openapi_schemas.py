@@ -24,11 +24,12 @@ _ANSWER = {"type": "message", "id": "msg", "role": "assistant", "status": "compl
 _THOUGHT = {"type": "reasoning", "id": "rs", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
 _FORM = {"type": "json_schema", "name": "n", "schema": {}, "strict": True}
 _ONE = [{"type": "function", "function": {"name": "look_up"}}]
+_RESULT = {"role": "tool", "content": "42", "tool_call_id": _CALL["id"]}
 _CASES: list[tuple[str, Read, Any, bool]] = [
     ("messages", read_messages, [{"role": "user", "content": "hi", "name": "me"}], True),
     ("messages", read_messages, [{"role": "user", "content": [{"type": "text", "text": "hi"}]}], True),
     ("messages", read_messages, [{"role": "assistant", "tool_calls": [_CALL]}], True),
-    ("messages", read_messages, [{"role": "tool", "content": "42", "tool_call_id": "c"}], True),
+    ("messages", read_messages, [{"role": "assistant", "tool_calls": [_CALL]}, _RESULT], True),
     ("messages", read_messages, [], False),
     ("messages", read_messages, [{"role": "user"}], False),
     ("messages", read_messages, [{"role": "judge", "content": "hi"}], False),

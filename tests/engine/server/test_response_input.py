@@ -22,6 +22,8 @@ ANSWER = {
     "status": "completed",
     "content": [{"type": "output_text", "text": "Let me see.", "annotations": [], "logprobs": []}],
 }
+SECOND_CALL = {**CALL, "call_id": "call_2"}
+SECOND_OUTPUT = {**OUTPUT, "call_id": "call_2", "output": "43"}
 TOLD_CALL = {"type": "function", "id": "call_1", "function": {"name": "f", "arguments": {"a": [1]}}}
 
 
@@ -52,6 +54,13 @@ def test_what_one_turn_wrote_is_one_message_again() -> None:
         {"role": "tool", "content": "42", "tool_call_id": "call_1"},
         {"role": "tool", "content": "43", "tool_call_id": "call_2"},
     ]
+
+
+def test_outputs_stand_in_the_order_of_their_calls() -> None:
+    third_call, third = {**CALL, "call_id": "call_3"}, {**OUTPUT, "call_id": "call_3", "output": "44"}
+    turn = [CALL, SECOND_CALL, third_call]
+    messages = read_input([ASKED, *turn, third, OUTPUT, SECOND_OUTPUT, ASKED], "input")
+    assert [message["content"] for message in messages] == ["hi", "", "42", "43", "44", "hi"]
 
 
 def test_turns_stay_apart() -> None:
@@ -102,6 +111,8 @@ def test_arguments_may_be_an_object() -> None:
         ([{**CALL, "arguments": "[]"}], "input[0].arguments"),
         ([{**CALL, "namespace": "files"}], "input[0].namespace"),
         ([CALL, ASKED], "input[0].call_id"),
+        ([CALL, ASKED, OUTPUT], "input[0].call_id"),
+        ([CALL, SECOND_CALL, SECOND_OUTPUT, {**CALL, "call_id": "call_3"}, OUTPUT], "input[0].call_id"),
         ([CALL, CALL, OUTPUT], "input[1].call_id"),
         ([OUTPUT], "input[0].call_id"),
         ([CALL, OUTPUT, OUTPUT], "input[2].call_id"),
