@@ -8,6 +8,7 @@ CITY_SCHEMA = {
     "type": "object",
     "properties": {"city": {"type": "string", "maxLength": 40}, "founded": {"type": "integer", "minimum": 0}},
     "required": ["city", "founded"],
+    "additionalProperties": False,
 }
 
 
@@ -16,7 +17,7 @@ def main() -> None:
     engine = Engine("qwen2.5-coder-0.5b-instruct")
 
     def ask(question: str, constraint: object) -> str:
-        params = SamplingParams(max_tokens=80)
+        params = SamplingParams(max_tokens=80, on_max_tokens="close")
         return engine.chat([{"role": "user", "content": question}], params, constraint).text
 
     review = "The coffee was cold and the waiter rude."

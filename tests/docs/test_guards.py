@@ -27,7 +27,7 @@ def test_the_page_runs() -> None:
         exec(compile(block, str(PAGE), "exec"), names)
     names["engine"].close()
     completion = names["output"].completions[0]
-    assert set(completion.value) == {"id"}
+    assert isinstance(completion.value["id"], int)
     assert all(isinstance(end, EarlyEnd) for end in completion.early_ends)
 
 
