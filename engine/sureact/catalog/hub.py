@@ -92,8 +92,19 @@ def _transport_error() -> type[Exception]:
 
 
 def _hub_error(repo_id: str, error: Exception, folder: Path) -> SureactError:
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+    )
 
+    if isinstance(error, OfflineModeIsEnabled):
+        return IndexUnreachableError(
+            f"The environment forbids to ask the hub for {repo_id}: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set. "
+            "Pull with HF_HUB_OFFLINE=0 and without the other, or take the files from a folder with `--from FOLDER`."
+        )
     if isinstance(error, GatedRepoError):
         return PullError(f"{repo_id} is gated: accept its terms on the hub and log in with `hf auth login`.")
     if isinstance(error, (RepositoryNotFoundError, HFValidationError)):

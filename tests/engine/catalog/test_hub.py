@@ -115,3 +115,10 @@ def test_what_the_hub_says_becomes_an_error_of_ours(
     _use(monkeypatch, FakeHub([], error=error))
     with pytest.raises(expected, match=r"org/model|GB free"):
         fetch_snapshot("org/model", tmp_path, ignore_progress)
+
+
+def test_an_environment_that_forbids_to_ask_the_hub_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _use(monkeypatch, FakeHub([], error=OfflineModeIsEnabled("offline")))
+    with pytest.raises(IndexUnreachableError, match="HF_HUB_OFFLINE=0") as caught:
+        fetch_snapshot("org/model", tmp_path, ignore_progress)
+    assert "Check the network" not in str(caught.value)
