@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_ori
 import dspy
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
+from sureact.agent.option_values import require_whole
 from sureact.agent.tool_sources import dspy_arguments
 from sureact.constraints.json_schema import json_schema
 from sureact.errors import ConfigError, ConstraintCompileError, UnsupportedSchemaError
@@ -55,11 +56,12 @@ def constrain(
 
     Raises:
         ConfigError: a field has the name `completed`, or a type without a JSON schema; a schema cannot be enforced; or
-            a limit is not positive.
+            a limit is not positive; or the program is no module of dspy.
     """
     for option, value in (("max_thought_length", max_thought_length), ("max_string_length", max_string_length)):
-        if value is not None and value < 1:
-            raise ConfigError(f"{option} is {value!r}; it must be at least 1, or None.")
+        if value is not None:
+            require_whole(option, value)
+    _require_module(program)
     tools_of = {id(agent.react): agent for agent in _agents(program)}
     for name, predictor in program.named_predictors():
         agent = tools_of.get(id(predictor))
@@ -73,7 +75,12 @@ def constrain(
 
 
 def release(program: _Program) -> _Program:
-    """Take off what `constrain` added; return the same program."""
+    """Take off what `constrain` added; return the same program.
+
+    Raises:
+        ConfigError: it is no module of dspy.
+    """
+    _require_module(program)
     tools_of = {id(agent.react): agent for agent in _agents(program)}
     for _, predictor in program.named_predictors():
         kept = {key: value for key, value in _metadata(predictor).items() if key != METADATA_KEY}
@@ -81,6 +88,11 @@ def release(program: _Program) -> _Program:
         config = {key: value for key, value in predictor.config.items() if key not in dropped}
         predictor.config = {**config, **({"metadata": kept} if kept else {})}
     return program
+
+
+def _require_module(program: object) -> None:
+    if not isinstance(program, dspy.Module):
+        raise ConfigError(f"The program is {program!r}; it must be a module of dspy, such as dspy.ReAct(...).")
 
 
 def _metadata(predictor: Any) -> Mapping[str, Any]:

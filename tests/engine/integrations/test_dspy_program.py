@@ -120,6 +120,15 @@ def test_release_leaves_what_was_there_before() -> None:
 def test_a_limit_that_leaves_nothing_is_refused(option: Any) -> None:
     with pytest.raises(ConfigError, match=f"{option} is 0"):
         constrain(dspy.Predict("a -> b"), **{option: 0})
+    wrong: Any = "x"
+    with pytest.raises(ConfigError, match=f"{option} is 'x'; it must be a whole number, at least 1"):
+        constrain(dspy.Predict("a -> b"), **{option: wrong})
+
+
+@pytest.mark.parametrize("change", [constrain, release])
+def test_what_is_no_program_is_refused(change: Any) -> None:
+    with pytest.raises(ConfigError, match="The program is 'x'; it must be a module of dspy"):
+        change("x")
 
 
 def test_a_field_that_dspy_reads_in_its_own_way_is_refused_by_name() -> None:
