@@ -119,11 +119,13 @@ class Gate:
         if record.status is not None:
             metrics.count_answer(record.status)
         if is_counted:
-            if not is_whole:
+            if not is_whole or (record.error_code is not None and not record.is_refused):
                 metrics.count_abort()
             if record.begun_at is not None:
                 metrics.queue_time.observe(record.begun_at - record.arrived_at)
-            metrics.e2e_latency.observe(time.monotonic() - record.arrived_at)
+            if record.finish_reasons:
+                metrics.e2e_latency.observe(time.monotonic() - record.arrived_at)
+                metrics.longest_text.observe(record.longest_text)
         if self._serving.config.log_requests and record.path not in UNLOGGED:
             entry = record.entry(self._serving.model_name)
             if not is_whole:

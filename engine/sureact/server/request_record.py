@@ -9,6 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Generation:
             self.metrics.time_to_first_token.observe(now - self.arrived_at)
             self.metrics.prefill_time.observe(now - self.started_at)
         elif self.last_at is not None:
-            self.metrics.inter_token_latency.observe((now - self.last_at) / num_tokens)
+            self.metrics.saw_token((now - self.last_at) / num_tokens)
         self.last_at = now
         self.metrics.generation_tokens.inc(num_tokens)
 
@@ -56,7 +57,7 @@ class Generation:
             return
         if self.first_at is not None and self.last_at is not None:
             self.metrics.decode_time.observe(self.last_at - self.first_at)
-        self.metrics.count_text(usage.prompt_tokens, usage.cached_tokens, finish_reason)
+        self.metrics.count_text(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, finish_reason)
         record = _current.get()
         if record is not None:
             record.count(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, finish_reason)
@@ -83,6 +84,8 @@ class RequestRecord:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    longest_text: int = 0
+    """Tokens of the longest text that ended."""
     finish_reasons: list[str] = field(default_factory=list[str])
 
     @classmethod
@@ -91,6 +94,11 @@ class RequestRecord:
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
         request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         return cls(request_id, scope["method"], scope["path"], metrics)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the request itself was at fault, so that nothing was generated for it."""
+        return self.status is not None and HTTPStatus.BAD_REQUEST <= self.status < HTTPStatus.INTERNAL_SERVER_ERROR
 
     def begin(self) -> None:
         """Note that the turn came."""
@@ -101,6 +109,7 @@ class RequestRecord:
         self.prompt_tokens += prompt_tokens
         self.cached_tokens += cached_tokens
         self.completion_tokens += completion_tokens
+        self.longest_text = max(self.longest_text, completion_tokens)
         self.finish_reasons.append(finish_reason)
 
     def entry(self, model: str) -> dict[str, Any]:

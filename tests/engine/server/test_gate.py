@@ -137,6 +137,9 @@ def test_a_request_ends_after_its_time(serve: Serve, stream: bool) -> None:
     else:
         assert (response.status_code, response.json()["error"]["code"]) == (504, "request_timeout")
     assert client.app.state.serving.admission.num_entered == 0
+    told = client.get("/metrics").text
+    assert 'vllm:request_success_total{finished_reason="abort",model_name="tiny"} 1.0' in told
+    assert 'e2e_request_latency_seconds_count{model_name="tiny"} 0.0' in told
 
 
 def test_a_server_that_ends_is_alive_but_not_ready(serve: Serve) -> None:

@@ -21,11 +21,14 @@ def samples(client: Client) -> dict[str, float]:
 def test_the_names_are_those_that_boards_show(client: Client) -> None:
     names = {name.partition(",")[0] for name in samples(client)}
     histograms = ("time_to_first_token", "inter_token_latency", "e2e_request_latency", "request_queue_time")
-    for name in (*histograms, "request_prefill_time", "request_decode_time"):
+    for name in (*histograms, "time_per_output_token", "request_prefill_time", "request_decode_time"):
         assert {f"vllm:{name}_seconds_{part}" for part in ("bucket", "sum", "count")} <= names
+    for name in ("prompt_tokens", "generation_tokens", "max_num_generation_tokens"):
+        assert {f"vllm:request_{name}_{part}" for part in ("bucket", "sum", "count")} <= names
     counters = ("prompt_tokens", "generation_tokens", "request_success", "prefix_cache_queries", "prefix_cache_hits")
     assert {f"vllm:{name}_total" for name in counters} <= names
-    assert {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"} <= names
+    gauges = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "gpu_cache_usage_perc")
+    assert {f"vllm:{name}" for name in gauges} <= names
     ours = ("mask_seconds", "forced_tokens", "draft_tokens", "accepted_draft_tokens")
     assert {f"sureact:{name}_total" for name in ours} <= names
     assert {"sureact:constraint_compile_seconds_sum", "sureact:agents_running", "sureact:tool_seconds_sum"} <= names
@@ -47,9 +50,16 @@ def test_requests_are_counted(client: Client, engine: ScriptedEngine) -> None:
     assert grown("vllm:generation_tokens_total") >= 2 * usage["completion_tokens"]
     assert grown("vllm:time_to_first_token_seconds_count") == 2
     assert grown("vllm:request_queue_time_seconds_count") == 3
-    assert grown("vllm:e2e_request_latency_seconds_count") == 3
+    assert grown("vllm:e2e_request_latency_seconds_count") == 2, "one of them was refused"
+    assert grown("vllm:request_success_total,finished_reason=abort") == 0
+    for name, tokens in (("prompt", "prompt_tokens"), ("generation", "completion_tokens")):
+        assert grown(f"vllm:request_{name}_tokens_count") == 2
+        assert grown(f"vllm:request_{name}_tokens_sum") == 2 * usage[tokens]
+    assert grown("vllm:request_max_num_generation_tokens_sum") == 2 * usage["completion_tokens"]
+    between = "vllm:inter_token_latency_seconds_count"
+    assert grown("vllm:time_per_output_token_seconds_count") == grown(between) > 0
     assert grown("sureact:http_answers_total,status=400") == 1
-    assert 0 <= after["vllm:kv_cache_usage_perc"] <= 1
+    assert 0 <= after["vllm:kv_cache_usage_perc"] == after["vllm:gpu_cache_usage_perc"] <= 1
 
 
 def test_completions_and_constraints_are_counted(client: Client, engine: ScriptedEngine) -> None:
