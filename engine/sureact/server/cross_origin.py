@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 _ALLOWED = (
     (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
-    (b"access-control-allow-headers", b"authorization, content-type, x-request-id"),
     (b"access-control-max-age", b"600"),
 )
+_ASKED_HEADERS = b"access-control-request-headers"
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITE = (b"same-origin", b"none")
 """What browsers say of the server's own page, and of what the user typed."""
@@ -26,8 +26,8 @@ class CrossOrigin:
     """The origins that are let in. No cookies go with their requests; keys do."""
 
     def __init__(self, origins: str | None) -> None:
-        """Take origins such as `https://app.example`, separated by commas, or `*` for all; None lets none in."""
-        self._origins = frozenset(origin.strip().encode() for origin in origins.split(",")) if origins else None
+        """Take origins such as `https://app.example` or `null`, separated by commas, or `*`; None lets none in."""
+        self._origins = frozenset(origin.strip().lower().encode() for origin in origins.split(",")) if origins else None
 
     def check(self, scope: Scope) -> None:
         """Refuse what a page of another site asks for.
@@ -61,14 +61,16 @@ class CrossOrigin:
         if self._origins is None:
             return []
         origin = dict(scope["headers"]).get(b"origin")
-        told = [(b"vary", b"origin")]
+        is_preflight = self.is_preflight(scope)
+        told = [(b"vary", b"origin, " + _ASKED_HEADERS if is_preflight else b"origin")]
         if origin is None or not self._lets_in(origin):
             return told
-        told += [
-            (b"access-control-allow-origin", origin),
-            (b"access-control-expose-headers", b"x-request-id, retry-after"),
-        ]
-        return told + list(_ALLOWED) if self.is_preflight(scope) else told
+        told.append((b"access-control-allow-origin", origin))
+        if not is_preflight:
+            return [*told, (b"access-control-expose-headers", b"x-request-id, retry-after")]
+        # Clients send headers of their own, which nothing here reads; "*" would leave authorization out.
+        asked = dict(scope["headers"]).get(_ASKED_HEADERS)
+        return [*told, *_ALLOWED] if asked is None else [*told, *_ALLOWED, (b"access-control-allow-headers", asked)]
 
     def _lets_in(self, origin: bytes | None) -> bool:
         return self._origins is not None and (origin in self._origins or b"*" in self._origins)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sureact.errors import ConfigError
 
 _HOST_NAME = re.compile(r"\*|[A-Za-z0-9._-]+")
+_ORIGIN = re.compile(r"\*|null|[A-Za-z][A-Za-z0-9+.-]*://[!-.0-~]+")  # printable ASCII but blanks and "/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,9 +141,10 @@ class ServerConfig:
         if self.cors_origin is not None:
             for origin in self.cors_origin.split(","):
                 text = origin.strip()
-                if text != "*" and (not text.startswith(("http://", "https://")) or text.count("/") != 2):
+                if not _ORIGIN.fullmatch(text):
                     raise ConfigError(
-                        f"cors_origin holds {text!r}; an origin is written as https://app.example, without a path."
+                        f"cors_origin holds {text!r}; an origin is written as https://app.example or app://name, "
+                        "without a path, or as null."
                     )
 
 

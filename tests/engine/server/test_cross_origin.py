@@ -26,8 +26,28 @@ def test_a_browser_that_asks_first_is_told() -> None:
     asks = scope("OPTIONS", origin="https://a.example", access_control_request_method="POST")
     assert origins.is_preflight(asks)
     assert not origins.is_preflight(scope("OPTIONS"))
-    assert b"authorization" in dict(origins.headers(asks))[b"access-control-allow-headers"]
+    assert b"POST" in dict(origins.headers(asks))[b"access-control-allow-methods"]
     assert not CrossOrigin(None).is_preflight(asks)
+
+
+def test_a_page_that_is_let_in_may_send_the_headers_it_asks_for() -> None:
+    names = (
+        "authorization, content-type, x-stainless-lang, x-stainless-retry-count"  # as openai's client for JavaScript
+    )
+    asks = {"access_control_request_method": "POST", "access_control_request_headers": names}
+    for allowed, origin in (("https://a.example", "https://a.example"), ("*", "https://b.example")):
+        told = dict(CrossOrigin(allowed).headers(scope("OPTIONS", origin=origin, **asks)))
+        assert told[b"access-control-allow-headers"] == names.encode()
+        assert told[b"vary"] == b"origin, access-control-request-headers"
+    told = CrossOrigin("https://a.example").headers(scope("OPTIONS", origin="https://b.example", **asks))
+    assert [name for name, _ in told] == [b"vary"]
+
+
+def test_origins_of_programs_with_pages_are_let_in() -> None:
+    named = ("app://obsidian.md", "vscode-webview://0a1b", "null", "https://a.example")
+    origins = CrossOrigin("app://obsidian.md, vscode-webview://0a1b, null, https://A.example")
+    for origin in named:
+        assert (b"access-control-allow-origin", origin.encode()) in origins.headers(scope(origin=origin))
 
 
 def is_let_in(origins: str | None, method: str = "POST", **headers: str) -> bool:

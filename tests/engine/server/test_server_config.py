@@ -52,6 +52,9 @@ def test_this_machine_needs_none(host: str) -> None:
         {"allowed_hosts": "http://app.example"},
         {"allowed_hosts": "app.example:8000"},
         {"cors_origin": "https://app.example/path"},
+        {"cors_origin": "https://"},
+        {"cors_origin": "https://app.example, "},
+        {"cors_origin": "://app.example"},
         {"request_timeout_s": 0},
         {"drain_timeout_s": True},
         {"max_queued": -1},
@@ -66,3 +69,9 @@ def test_this_machine_needs_none(host: str) -> None:
 def test_limits_are_checked(values: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         ServerConfig(**values)
+
+
+def test_origins_of_programs_with_pages_can_be_named() -> None:
+    origins = "https://app.example:8443, app://obsidian.md, vscode-webview://0a1b, chrome-extension://abc, null"
+    assert ServerConfig(cors_origin=origins).cors_origin == origins
+    assert ServerConfig(cors_origin="*").cors_origin == "*"
