@@ -1,4 +1,4 @@
-"""`/validate`: whether a constraint can be enforced, and whether a text keeps to it, also one that is not at its end."""
+"""`/validate`: whether a constraint can be enforced, and whether a text keeps to it, also one that has not ended."""
 
 from __future__ import annotations
 
