@@ -9,7 +9,7 @@ from sureact.server.answer_constraint import RESPONSE_FORMAT_FIELD, STRUCTURED_F
 from sureact.server.api_error import ApiError
 from sureact.server.chat_messages import read_messages
 from sureact.server.field_values import boolean, integer, read_object, refuse
-from sureact.server.request_fields import MISSING, Field, honored, neutral, refused
+from sureact.server.request_fields import MISSING, Field, honored, neutral, refused, shown
 from sureact.server.sampling_fields import (
     CACHE_SALT_FIELD,
     CHOICE_FIELDS,
@@ -34,6 +34,19 @@ def template_variables(value: Any, path: str) -> Mapping[str, Any]:
     return variables
 
 
+def read_effort(value: Any, path: str) -> str:
+    """Read how much is to be thought, of which one word is honored: the others mean no number of tokens."""
+    if value != "none":
+        raise ApiError(
+            f"{path} is {shown(value)}; only 'none' is honored. Use `thinking_token_budget`, or `chat_template_kwargs` "
+            "of the model.",
+            param=path,
+            code="unsupported_value",
+        )
+    return value
+
+
+EFFORT_NOTE = "The same as `thinking_token_budget: 0`. For other words give a budget."
 TEMPLATE_FIELD = honored("chat_template_kwargs", "an object", template_variables, default_text="none")
 PROMPT_FIELDS: Sequence[Field] = (
     honored("tools", "a list of functions", read_tools, (), default_text="none"),
@@ -70,6 +83,7 @@ CHAT_FIELDS: Sequence[Field] = (
     RESPONSE_FORMAT_FIELD,
     *STRUCTURED_FIELDS,
     *TURN_FIELDS,
+    honored("reasoning_effort", '`"none"`', read_effort, default_text="none is said", note=EFFORT_NOTE),
     boolean("include_reasoning", True, note="`false` leaves `reasoning_content` out of the answer."),
     CACHE_SALT_FIELD,
     *CLIENT_FIELDS,
@@ -80,8 +94,13 @@ CHAT_FIELDS: Sequence[Field] = (
     neutral("add_special_tokens", False),
     refused("audio", "It speaks text."),
     refused("prediction", "Guesses are made without being told."),
-    refused("reasoning_effort", "Use `thinking_token_budget`, or `chat_template_kwargs` of the model."),
-    refused("verbosity", "Say it in a message."),
+    neutral("verbosity", "medium"),
+    refused("input", "Use `messages`."),
+    refused("instructions", "Use a system's message in `messages`."),
+    refused("max_output_tokens", "Use `max_tokens`."),
+    refused("prompt", "Use `messages`, or ask `/v1/completions`."),
+    refused("reasoning", "Use `reasoning_effort` or `thinking_token_budget`."),
+    refused("text", "Use `response_format`."),
     refused("web_search_options", "Nothing leaves this machine."),
     refused("documents", "Put them into a message."),
     refused("chat_template", "The model's own template is used."),
@@ -104,6 +123,24 @@ def wanted_tokens(values: Mapping[str, Any]) -> int | None:
             code="invalid_value",
         )
     return limits.pop() if limits else None
+
+
+def wanted_thinking(values: Mapping[str, Any]) -> int | None:
+    """Return the most tokens of a thought; None for as many as there is room for.
+
+    Raises:
+        ApiError: two fields say two things.
+    """
+    budget = values["thinking_token_budget"]
+    if values["reasoning_effort"] is None:
+        return budget
+    if budget:
+        raise ApiError(
+            f"thinking_token_budget is {budget}, and the effort of reasoning 'none', which is 0. Give one of them.",
+            param="thinking_token_budget",
+            code="invalid_value",
+        )
+    return 0
 
 
 def wanted_logprobs(values: Mapping[str, Any]) -> int | None:

@@ -73,6 +73,8 @@ COMPLETION_FIELDS: Sequence[Field] = (
     CACHE_SALT_FIELD,
     *CLIENT_FIELDS,
     neutral("add_special_tokens", False, True, note="No model here has tokens that are added."),
+    refused("max_completion_tokens", "Use `max_tokens`."),
+    refused("messages", "Use `prompt`, or ask `/v1/chat/completions`."),
     refused("suffix", "Text is continued, not filled in."),
     refused("prompt_embeds", "Give text or token ids."),
 )

@@ -175,7 +175,7 @@ NAMED_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
         },
         verbosity={"const": "medium"},
     ),
-    "reasoning": _object(context={"const": "auto"}, mode={"const": "standard"}),
+    "reasoning": _object(effort={"const": "none"}, context={"const": "auto"}, mode={"const": "standard"}),
     "response_stream_options": _object(include_usage={"const": True}, include_obfuscation={"const": False}),
     "chat_template_kwargs": {
         "type": "object",

@@ -186,7 +186,7 @@ def _echo(asked: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]
         "previous_response_id": None,
         "prompt": None,
         "prompt_cache_key": values["prompt_cache_key"],
-        "reasoning": {"effort": None, "summary": None},
+        "reasoning": {"effort": values["reasoning"], "summary": None},
         "safety_identifier": values["safety_identifier"],
         "service_tier": "default",
         "store": False,

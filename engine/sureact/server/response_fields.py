@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.server.answer_constraint import STRUCTURED_FIELDS, read_text_format
 from sureact.server.api_error import ApiError
-from sureact.server.chat_fields import CHAT_FIELDS, TEMPLATE_FIELD, TURN_FIELDS
+from sureact.server.chat_fields import CHAT_FIELDS, EFFORT_NOTE, TEMPLATE_FIELD, TURN_FIELDS, read_effort
 from sureact.server.field_values import boolean, integer, read_object, read_text, read_texts, refuse, text
 from sureact.server.request_fields import MISSING, Field, honored, ignored, neutral, read_fields, refused
 from sureact.server.response_input import read_input
@@ -30,7 +30,7 @@ _TEXT_FIELDS: Sequence[Field] = (
     neutral("verbosity", "medium"),
 )
 _REASONING_FIELDS: Sequence[Field] = (
-    refused("effort", "Use `thinking_token_budget`, or `chat_template_kwargs` of the model."),
+    honored("effort", '`"none"`', read_effort),
     refused("summary", "Thoughts come as they are."),
     refused("generate_summary", "Thoughts come as they are."),
     neutral("context", "auto"),
@@ -43,8 +43,8 @@ def _text(value: Any, path: str) -> AnswerConstraint | None:
     return read_fields(read_object(value, path), _TEXT_FIELDS, path=path)["format"]
 
 
-def _reasoning(value: Any, path: str) -> None:
-    read_fields(read_object(value, path), _REASONING_FIELDS, path=path)
+def _reasoning(value: Any, path: str) -> str | None:
+    return read_fields(read_object(value, path), _REASONING_FIELDS, path=path)["effort"]
 
 
 def _stream_options(value: Any, path: str) -> None:
@@ -111,8 +111,8 @@ RESPONSE_FIELDS: Sequence[Field] = (
         schema="response_metadata",
     ),
     *(field for field in CLIENT_FIELDS if field.name != "metadata"),
-    ignored(
-        "reasoning", "an object", _reasoning, note="What it could ask for is refused: use `thinking_token_budget`."
+    honored(
+        "reasoning", "an object with an `effort` of `none`", _reasoning, default_text="none is said", note=EFFORT_NOTE
     ),
     ignored(
         "stream_options",
@@ -133,6 +133,12 @@ RESPONSE_FIELDS: Sequence[Field] = (
     refused("prompt", "Nothing is stored. Use `instructions` and `input`."),
     refused("max_tool_calls", "It counts calls of built-in tools, and there are none. Use `parallel_tool_calls`."),
     refused("moderation", "Answers are not judged here."),
+    refused("logprobs", f"Use `include` with `{LOGPROBS}`."),
+    refused("max_tokens", "Use `max_output_tokens`."),
+    refused("max_completion_tokens", "Use `max_output_tokens`."),
+    refused("messages", "Use `input`."),
+    refused("reasoning_effort", "Use `reasoning` with an `effort`."),
+    refused("response_format", "Use `text` with a `format`."),
 )
 
 _CHAT_DEFAULTS = {field.name: field.default for field in CHAT_FIELDS}
@@ -157,6 +163,7 @@ def chat_values(values: Mapping[str, Any]) -> dict[str, Any]:
         **values,
         "messages": [*([{"role": "system", "content": instructions}] if instructions else []), *values["input"]],
         "max_tokens": values["max_output_tokens"],
+        "reasoning_effort": values["reasoning"],
         "response_format": values["text"],
         "logprobs": bool(values["include"]),
     }

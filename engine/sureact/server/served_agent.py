@@ -222,11 +222,14 @@ def _require_names(param: str, names: Sequence[str], tools: Mapping[str, Tool]) 
 
 def _given_inputs(values: Mapping[str, Any]) -> Mapping[str, Any]:
     question, inputs = values["question"], values["inputs"]
-    if (question is None) == (inputs is None):
-        both = "Neither question nor inputs is given" if question is None else "question and inputs are both given"
-        raise ApiError(f"{both}. Give one of them.", param="question", code="missing_parameter")
     if question is None:
+        if inputs is None:
+            raise ApiError(
+                "Neither question nor inputs is given. Give one of them.", param="question", code="missing_parameter"
+            )
         return inputs
+    if inputs is not None:
+        raise ApiError("question and inputs are both given. Give one of them.", param="question", code="invalid_value")
     if not question.strip():
         raise ApiError("question is empty. Give what the agent is to answer.", param="question", code="invalid_value")
     return {"question": question}

@@ -45,8 +45,12 @@ async def answer_tokenize(serving: Serving, exchange: Exchange) -> None:
     """
     values = await exchange.read_fields(TOKENIZE_FIELDS)
     serving.check_model(values["model"])
-    if (values["prompt"] is None) == (values["messages"] is None):
-        raise ApiError("Give either prompt or messages.", param="prompt", code="missing_parameter")
+    if values["prompt"] is None and values["messages"] is None:
+        raise ApiError(
+            "Neither prompt nor messages is given. Give one of them.", param="prompt", code="missing_parameter"
+        )
+    if values["prompt"] is not None and values["messages"] is not None:
+        raise ApiError("prompt and messages are both given. Give one of them.", param="prompt", code="invalid_value")
     await exchange.send_bytes(await on_thread(_tokenized, serving, values))
 
 

@@ -13,7 +13,7 @@ from sureact.errors import SureactError
 from sureact.server.answer_constraint import only_one
 from sureact.server.api_error import ApiError, api_error_of
 from sureact.server.call_text import CallFormat
-from sureact.server.chat_fields import wanted_logprobs, wanted_tokens
+from sureact.server.chat_fields import wanted_logprobs, wanted_thinking, wanted_tokens
 from sureact.server.chat_prompt import render_chat_prompt
 from sureact.server.off_loop import on_thread
 from sureact.server.request_record import compile_time
@@ -131,7 +131,7 @@ def _plan(serving: Serving, values: Mapping[str, Any], cache_salt: str | None, n
         think_tags=tags,
         is_thinking=prompt.is_thinking,
         may_think=may_think,
-        thinking_budget=values["thinking_token_budget"],
+        thinking_budget=wanted_thinking(values),
         cache_salt=cache_salt,
     )
 

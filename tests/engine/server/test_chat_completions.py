@@ -80,7 +80,7 @@ def test_a_second_turn_finds_the_first_in_the_cache(client: Client, engine: Scri
         ({}, 400, "messages", "missing_parameter"),
         ({"messages": HI, "model": "gpt"}, 404, "model", "model_not_found"),
         ({"messages": HI, "frequency": 1}, 400, "frequency", "unknown_parameter"),
-        ({"messages": HI, "reasoning_effort": "high"}, 400, "reasoning_effort", "unsupported_parameter"),
+        ({"messages": HI, "reasoning_effort": "high"}, 400, "reasoning_effort", "unsupported_value"),
         ({"messages": HI, "max_tokens": 9999}, 400, "messages", "context_length_exceeded"),
         ({"messages": HI, "stop_token_ids": [9999]}, 400, "stop_token_ids", "invalid_value"),
     ],

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sureact.server.api_error import ApiError
-from sureact.server.chat_fields import CHAT_FIELDS, wanted_logprobs, wanted_tokens
+from sureact.server.chat_fields import CHAT_FIELDS, wanted_logprobs, wanted_thinking, wanted_tokens
 from sureact.server.request_fields import read_fields
 
 HI = [{"role": "user", "content": "hi"}]
@@ -31,6 +31,21 @@ def test_top_logprobs_need_logprobs() -> None:
     assert wanted_logprobs(read(logprobs=True, top_logprobs=2)) == 2
     with pytest.raises(ApiError, match="top_logprobs"):
         wanted_logprobs(read(top_logprobs=2))
+
+
+def test_no_effort_of_reasoning_is_no_budget_for_it() -> None:
+    assert wanted_thinking(read()) is None
+    assert wanted_thinking(read(thinking_token_budget=4)) == 4
+    assert wanted_thinking(read(reasoning_effort="none")) == 0
+    assert wanted_thinking(read(reasoning_effort="none", thinking_token_budget=0)) == 0
+    with pytest.raises(ApiError, match="Give one of them"):
+        wanted_thinking(read(reasoning_effort="none", thinking_token_budget=4))
+
+
+def test_the_verbosity_is_what_it_is() -> None:
+    read(verbosity="medium")
+    with pytest.raises(ApiError, match="verbosity"):
+        read(verbosity="low")
 
 
 @pytest.mark.parametrize("variables", [{"messages": "x"}, {"a b": 1}, {"a": []}, {"tools": None}, 3])

@@ -53,3 +53,9 @@ def test_a_variable_of_the_template_may_have_any_name(
 def test_what_is_wrong_is_told(client: Client, path: str, body: Any, param: str) -> None:
     response = client.post(path, body)
     assert (response.status_code, response.json()["error"]["param"]) == (400, param)
+
+
+def test_nothing_is_missing_where_too_much_is_given(client: Client) -> None:
+    body = {"prompt": "a", "messages": [{"role": "user", "content": "a"}]}
+    assert client.post("/tokenize", body).json()["error"]["code"] == "invalid_value"
+    assert client.post("/tokenize", {}).json()["error"]["code"] == "missing_parameter"
