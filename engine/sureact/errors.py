@@ -19,6 +19,7 @@ SureactError
 │   └── ConstraintStateError     a token was illegal, or no token is legal
 ├── RequestAbortedError      the request was cancelled
 ├── WorkerLostError          a process that holds a part of the model is gone; open a new engine
+├── ListenError              a server cannot listen at its host and port
 ├── OutputTruncatedError     `max_tokens` ended a constrained text inside it
 ├── SignatureError           a signature string or class cannot be read
 ├── ToolError                base of all that concerns tools
@@ -118,6 +119,10 @@ class RequestAbortedError(SureactError):
 
 class WorkerLostError(SureactError, RuntimeError):
     """A process that holds a part of the model ended, or did not answer; the engine is closed."""
+
+
+class ListenError(SureactError, OSError):
+    """A server cannot listen at the host and port it was given."""
 
 
 class OutputTruncatedError(SureactError, RuntimeError):

@@ -10,7 +10,7 @@ from sureact import __version__
 from sureact.cli import bench, chat, conformance, doctor, generate, models, pull, run, serve, trace
 from sureact.cli import eval as evaluate
 from sureact.cli.console import note
-from sureact.errors import ConfigError, SignatureError, SureactError
+from sureact.errors import ConfigError, SignatureError, SureactError, ToolDefinitionError
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -52,7 +52,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return FAILED
     except Exception as error:  # the last place where a bug can still be told from a user's mistake
         _show(error, with_traceback="--verbose" in words)
-        return WRONG_USAGE if isinstance(error, (ConfigError, SignatureError)) else FAILED
+        return WRONG_USAGE if isinstance(error, (ConfigError, SignatureError, ToolDefinitionError)) else FAILED
     return DONE
 
 

@@ -42,18 +42,20 @@ def serve_command(arguments: argparse.Namespace) -> None:
     from sureact.server.client_key import KeyFile, KeyLimits
     from sureact.server.http_server import HttpServer
     from sureact.server.json_log import log_as_json
+    from sureact.server.listeners import bound_listeners, listen, port_of
     from sureact.server.public_prefix import declare_public_prefix
 
     log_as_json(level=logging.INFO if arguments.verbose else logging.WARNING)
     if settings.api_keys is not None:  # told before the model is loaded, which takes its time
         KeyFile(settings.api_keys, KeyLimits())
     tools = hosted_tools(settings.tools, settings.tool_timeout_s) if settings.tools is not None else None
-    with load_engine(model) as engine:
+    with bound_listeners(settings.host, settings.port) as listeners, load_engine(model) as engine:
         if settings.public_prefix is not None:
             declare_public_prefix(engine, settings.public_prefix)
         server = HttpServer(create_app(AsyncEngine.of(engine), settings, tools))
-        server.reload_keys_at_hangup()
+        server.handle_hangup()
+        listen(listeners, settings.max_connections)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        address = f"http://{host}:{settings.port}"
+        address = f"http://{host}:{port_of(listeners)}"
         note(f"Serving {engine.name} at {address}/v1, with a page to try it at {address}/ (interrupt to end).")
-        server.run()
+        server.run(listeners)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import time
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -81,8 +82,15 @@ class HttpServer(uvicorn.Server):
                 self.should_exit = True
         return bool(await super().on_tick(counter))
 
-    def reload_keys_at_hangup(self) -> None:
-        """Read the file of keys again whenever the process gets SIGHUP, where there is such a signal."""
+    def handle_hangup(self) -> None:
+        """Read the file of keys again whenever the process gets SIGHUP, where there is such a signal.
+
+        Without keys it is ignored, but from a terminal that is closed, which ends the server as any other command.
+        """
+        if not hasattr(signal, "SIGHUP"):
+            return
         keys = self._serving.keys
-        if keys is not None and hasattr(signal, "SIGHUP"):
+        if keys is not None:
             signal.signal(signal.SIGHUP, lambda number, frame: keys.reload())
+        elif not sys.stderr.isatty():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -192,7 +192,7 @@ def test_a_bad_tool_file_is_told_by_name_and_place(
 ) -> None:
     path = tmp_path / "bad.py"
     path.write_text(source)
-    assert main(on_roomy("what?", tools=path)) == 1
+    assert main(on_roomy("what?", tools=path)) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert said in captured.err
@@ -203,7 +203,7 @@ def test_a_bad_tool_file_is_told_by_name_and_place(
 def test_a_tool_file_that_is_not_there_is_named(
     on_roomy: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(on_roomy("what?", tools=tmp_path / "gone.py")) == 1
+    assert main(on_roomy("what?", tools=tmp_path / "gone.py")) == 2
     assert "gone.py" in capsys.readouterr().err
 
 

@@ -1,4 +1,5 @@
 import argparse
+import socket
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,7 @@ def test_it_serves_the_model_at_the_address_until_it_is_ended(
     tiny_engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     served: list[uvicorn.Config] = []
+    ports: list[int] = []
 
     @contextmanager
     def load(config: EngineConfig) -> Generator[Engine]:
@@ -46,18 +48,34 @@ def test_it_serves_the_model_at_the_address_until_it_is_ended(
 
     monkeypatch.setattr("sureact.cli.serve.load_engine", load)
 
-    def run(self: uvicorn.Server) -> None:
+    def run(self: uvicorn.Server, sockets: list[socket.socket]) -> None:
         served.append(self.config)
+        ports.extend(listener.getsockname()[1] for listener in sockets)
+        socket.create_connection(sockets[0].getsockname(), timeout=5).close()
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
     tools = tmp_path / "tools.py"
     tools.write_text("def add(a: int, b: int) -> int:\n    return a + b\n")
-    assert main(["serve", "--model", "m", "--port", "9", "--tools", str(tools), "--tool-timeout-s", "7"]) == 0
-    assert (served[0].host, served[0].port) == ("127.0.0.1", 9)
-    assert "http://127.0.0.1:9/v1" in capsys.readouterr().err
+    assert main(["serve", "--model", "m", "--port", "0", "--tools", str(tools), "--tool-timeout-s", "7"]) == 0
+    assert ports != [0]
+    assert f"http://127.0.0.1:{ports[0]}/v1" in capsys.readouterr().err
     app: Any = served[0].app
     # The process of the tools watches over the 7 seconds; the server waits a little longer.
     assert [(name, tool.policy.timeout_s) for name, tool in app.state.serving.tools.items()] == [("add", 12)]
+
+
+def test_a_port_in_use_is_told_before_the_model_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert main(["serve", "--model", "nowhere", "--port", str(port)]) == 1
+    said = capsys.readouterr().err
+    assert f"Error: Port {port} is in use" in said
+    assert "Serving" not in said
+
+
+def test_a_file_of_keys_that_is_not_there_is_told_as_one_of_tools_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--model", "nowhere", "--api-keys", "gone"]) == 2
+    assert "file of keys gone cannot be read" in capsys.readouterr().err
 
 
 def test_tools_that_cannot_be_read_are_told_before_the_model_is_loaded(
@@ -69,5 +87,5 @@ def test_tools_that_cannot_be_read_are_told_before_the_model_is_loaded(
             tools.unlink()
         else:
             tools.write_text(text)
-        assert main(["serve", "--model", "nowhere", "--tools", str(tools)]) == 1
+        assert main(["serve", "--model", "nowhere", "--tools", str(tools)]) == 2
         assert said in capsys.readouterr().err

@@ -1,4 +1,5 @@
 import contextlib
+import io
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import httpx
 import pytest
 from tests.engine.server.http_servers import RunningServer
 from tests.engine.server.scripted_engine import ScriptedEngine
+from typing_extensions import override
 
 Run = Callable[..., RunningServer]
 LONG: dict[str, Any] = {"prompt": "hi", "ignore_eos": True, "temperature": 1, "seed": 1}
@@ -112,6 +114,32 @@ def test_a_hundred_megabytes_are_refused_before_they_are_read(run_server: Run) -
                 answer = connection.recv(65536)
         assert answer.startswith(b"HTTP/1.1 413")
         assert sent < 100
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_without_keys_a_hangup_ends_no_service(
+    run_server: Run, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    monkeypatch.setattr(sys, "stderr", TextOf(is_terminal))
+    try:
+        run_server().server.handle_hangup()
+        assert signal.getsignal(signal.SIGHUP) == (before if is_terminal else signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+class TextOf(io.StringIO):
+    """Standard error on a terminal, or not."""
+
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    @override
+    def isatty(self) -> bool:
+        return self._is_terminal
 
 
 @pytest.mark.slow
