@@ -72,6 +72,11 @@ async def answer_agent_run(serving: Serving, exchange: Exchange) -> None:
     await stream.run(work())
 
 
+def refused_run(error: ApiError) -> list[AgentEvent]:
+    """Return the event of an error in a stream of which no run has begun."""
+    return [{"type": "error", **error.body}]
+
+
 def _require_tools(serving: Serving) -> None:
     if not serving.tools:
         raise ApiError(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -15,18 +16,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sureact.agent.hosted_tools import hosted_tools
-from sureact.server.agents import answer_agent_run, answer_agent_tools, served_tools
+from sureact.server.agents import answer_agent_run, answer_agent_tools, refused_run, served_tools
 from sureact.server.api_error import ApiError
 from sureact.server.chat_completions import answer_chat
 from sureact.server.completions import answer_completion
-from sureact.server.endpoint import Endpoint
+from sureact.server.endpoint import Endpoint, NewStream
+from sureact.server.event_stream import EventStream
 from sureact.server.gate import Gate
 from sureact.server.health import answer_health, answer_ready
 from sureact.server.metrics import answer_metrics
 from sureact.server.models import answer_model, answer_models
 from sureact.server.openapi import answer_openapi
 from sureact.server.page import answer_page, answer_page_part
-from sureact.server.responses import answer_response
+from sureact.server.responses import answer_response, refused_response
 from sureact.server.serving import Serving
 from sureact.server.tokenize import answer_detokenize, answer_tokenize
 from sureact.server.validate import answer_validate
@@ -47,6 +49,12 @@ _POSTS = (
     ("/detokenize", answer_detokenize),
     ("/validate", answer_validate),
 )
+_NEW_STREAMS: Mapping[str, NewStream] = {
+    "/v1/chat/completions": EventStream,
+    "/v1/completions": EventStream,
+    "/v1/responses": partial(EventStream, told=refused_response, end=b""),
+    "/v1/agents/run": partial(EventStream, told=refused_run),
+}
 _GETS = (
     ("/v1/models", answer_models),
     ("/v1/models/{model:path}", answer_model),
@@ -86,7 +94,10 @@ def create_app(engine: AsyncEngine, config: ServerConfig, tools: Iterable[ToolLi
             warming.cancel()
             await asyncio.gather(warming, return_exceptions=True)
 
-    routes = [Route(path, Endpoint(serving, answer), methods=["POST"]) for path, answer in _POSTS]
+    routes = [
+        Route(path, Endpoint(serving, answer, new_stream=_NEW_STREAMS.get(path)), methods=["POST"])
+        for path, answer in _POSTS
+    ]
     routes += [Route(path, Endpoint(serving, answer, has_body=False), methods=["GET"]) for path, answer in _GETS]
     routes += [
         Route(path, Endpoint(serving, answer, has_body=False), methods=["GET"], include_in_schema=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +21,7 @@ from sureact.server.request_record import RECORD
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from sureact.server.event_stream import EventStream
     from sureact.server.request_fields import Field
     from sureact.server.server_config import ServerConfig
     from sureact.server.serving import Serving
@@ -86,6 +88,8 @@ def json_bytes(value: Any) -> bytes:
 
 Answer = Callable[["Serving", Exchange], Awaitable[None]]
 """Answers a request. An error is raised; one that comes after the answer has begun is the function's own affair."""
+NewStream = Callable[[Exchange, float], "EventStream"]
+"""From an exchange and the seconds of silence after which a comment is sent to its stream."""
 
 
 class Endpoint:
@@ -95,11 +99,21 @@ class Endpoint:
     listens for it here; what runs for that client is then cancelled.
     """
 
-    def __init__(self, serving: Serving, answer: Answer, *, has_body: bool = True) -> None:
-        """Take what answers, and whether requests have a body that it reads."""
+    def __init__(
+        self, serving: Serving, answer: Answer, *, has_body: bool = True, new_stream: NewStream | None = None
+    ) -> None:
+        """Take what answers.
+
+        Args:
+            serving: what is asked.
+            answer: answers a request.
+            has_body: whether requests have a body that is read.
+            new_stream: begins the stream of a request that asks for one, should its turn be long in coming.
+        """
         self._serving = serving
         self._answer = answer
         self._has_body = has_body
+        self._new_stream = new_stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -113,7 +127,7 @@ class Endpoint:
         except Exception as error:  # the boundary: whatever went wrong, its client gets an answer
             answer = api_error_of(error)
             if (record := scope.get(RECORD)) is not None:
-                record.error_code = answer.code
+                record.note_error(answer)
             if not exchange.is_answered:
                 await exchange.send_error(answer)
             elif exchange.fail is not None:
@@ -129,7 +143,16 @@ class Endpoint:
             return
         if self._serving.config.log_prompts:
             record.prompt = exchange.body
-        await seat.run(lambda: self._answer(self._serving, exchange), begun=record.begin)
+        async with contextlib.AsyncExitStack() as waiting:
+
+            async def answer() -> None:
+                await waiting.aclose()
+                await self._answer(self._serving, exchange)
+
+            if self._new_stream is not None and exchange.body.get("stream") is True:
+                stream = self._new_stream(exchange, self._serving.config.keep_alive_s)
+                await waiting.enter_async_context(stream.kept_alive())
+            await seat.run(answer, begun=record.begin)
 
     async def _read_body(self, exchange: Exchange, receive: Receive) -> None:
         config = self._serving.config

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -67,17 +68,27 @@ class EventStream:
         Raises:
             Exception: the work failed before the stream began.
         """
-        keeper = asyncio.ensure_future(self._keep_alive())
+        if self._exchange.is_answered:  # by comments of the stream that waited before this one
+            self._exchange.fail = self.fail
         try:
-            await work
+            async with self.kept_alive():
+                await work
         except Exception as error:  # the status is sent, so whatever went wrong is told as an event
             if not self._exchange.is_answered:
                 raise
             await self._tell(api_error_of(error))
-        finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
         await self._write(self._end, is_last=True)
+
+    @contextlib.asynccontextmanager
+    async def kept_alive(self) -> AsyncGenerator[None]:
+        """Send comments while nothing comes of what is done within. The stream goes on, perhaps as another one."""
+        keeper = asyncio.ensure_future(self._keep_alive())
+        try:
+            yield
+        finally:
+            async with self._lock:  # not in the middle of a comment
+                keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
 
     async def fail(self, error: ApiError) -> None:
         """Tell an error that ended the work from outside, such as a time limit, and end the stream."""
@@ -86,7 +97,7 @@ class EventStream:
 
     async def _tell(self, error: ApiError) -> None:
         if (record := current_record()) is not None:
-            record.error_code = error.code
+            record.note_error(error)
         if self._told is None:
             await self.send(error.body)
             return

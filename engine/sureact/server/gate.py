@@ -67,7 +67,7 @@ class Gate:
                 seat = self._let_in(scope, record)
                 await self._app(scope, receive, outer)
             except ApiError as error:
-                record.error_code = error.code
+                record.note_error(error)
                 await Exchange(scope, outer).send_error(error)
             finally:
                 if seat is not None:

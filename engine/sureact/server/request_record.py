@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from sureact.outputs import StreamDelta
+    from sureact.server.api_error import ApiError
     from sureact.server.metrics import Metrics
     from sureact.server.turn_events import TurnUsage
 
@@ -79,6 +80,8 @@ class RequestRecord:
     status: int | None = None
     """None if the client left before an answer."""
     error_code: str | None = None
+    is_refused: bool = False
+    """Whether the request itself was at fault."""
     prompt: Mapping[str, Any] | None = None
     """The body, if that is asked for."""
     prompt_tokens: int = 0
@@ -95,10 +98,10 @@ class RequestRecord:
         request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         return cls(request_id, scope["method"], scope["path"], metrics)
 
-    @property
-    def is_refused(self) -> bool:
-        """Whether the request itself was at fault, so that nothing was generated for it."""
-        return self.status is not None and HTTPStatus.BAD_REQUEST <= self.status < HTTPStatus.INTERNAL_SERVER_ERROR
+    def note_error(self, error: ApiError) -> None:
+        """Note the error that is told, whether by the status or inside of a stream."""
+        self.error_code = error.code
+        self.is_refused = error.status < HTTPStatus.INTERNAL_SERVER_ERROR
 
     def begin(self) -> None:
         """Note that the turn came."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sureact.server.chat_turn import ChatTurn
 from sureact.server.event_stream import EventStream
@@ -11,9 +11,15 @@ from sureact.server.response_fields import RESPONSE_FIELDS, RESPONSE_NAMES, chat
 from sureact.server.turn_plan import plan_turn
 
 if TYPE_CHECKING:
+    from sureact.server.api_error import ApiError
     from sureact.server.endpoint import Exchange
     from sureact.server.serving import Serving
     from sureact.server.turn_events import TurnEvent
+
+
+def refused_response(error: ApiError) -> list[dict[str, Any]]:
+    """Return the event of an error in a stream of which no response has begun."""
+    return [{"type": "error", "sequence_number": 0, "code": error.code, "message": str(error), "param": error.param}]
 
 
 async def answer_response(serving: Serving, exchange: Exchange) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.engine.server.conftest import Client
 from tests.engine.server.scripted_engine import ScriptedEngine
 from tests.engine.server.test_disconnects import LONG, NO_THOUGHT
 
 from sureact.async_engine import AsyncEngine
 from sureact.server import completions, endpoint, tokenize, turn_plan
+from sureact.server.app import create_app
 from sureact.server.endpoint import Endpoint, Exchange, run_while_connected
 from sureact.server.off_loop import LARGE_BYTES
 from sureact.server.request_body import ClientDisconnectedError
@@ -122,3 +124,63 @@ def test_what_takes_its_time_does_not_hold_up_the_streams_of_others(
                 break
     assert answers[0].status_code == 200, answers[0].text
     caller.join()
+
+
+STREAMS: list[tuple[str, dict[str, Any], str]] = [
+    ("/v1/chat/completions", {"messages": CHAT["messages"], "max_tokens": 1}, "data: [DONE]"),
+    ("/v1/completions", {"prompt": "hi", "max_tokens": 1}, "data: [DONE]"),
+    ("/v1/responses", {"input": "hi", "max_output_tokens": 1}, "event: response.incomplete"),
+]
+REFUSED = [*((path, {**body, "user": 3}) for path, body, _ in STREAMS), ("/v1/agents/run", {"question": " "})]
+
+
+def add(a: int, b: int) -> int:
+    """Add numbers."""
+    return a + b
+
+
+def ask_behind_another(engine: ScriptedEngine, path: str, body: dict[str, Any], **options: Any) -> httpx.Response:
+    """Ask a server whose one place is taken for a while."""
+    app = create_app(AsyncEngine.of(engine), ServerConfig(max_running=1, **options), [add])
+    admission = app.state.serving.admission
+
+    async def main() -> httpx.Response:
+        other = admission.enter(None)
+        await admission.turn_of(other)
+        async with Client(app).connect() as client:
+            asked = asyncio.ensure_future(client.post(path, json={"stream": True, **body}))
+            await asyncio.sleep(0.4)
+            other.leave()
+            return await asked
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(("path", "body", "end"), STREAMS)
+def test_a_stream_that_waits_for_its_turn_is_kept_alive(
+    engine: ScriptedEngine, path: str, body: dict[str, Any], end: str
+) -> None:
+    response = ask_behind_another(engine, path, body, keep_alive_s=0.05)
+    assert response.status_code == 200
+    assert response.text.startswith(": keep-alive\n\n: keep-alive\n\n")
+    assert end in response.text
+    assert '"error": {' not in response.text
+
+
+@pytest.mark.parametrize(("path", "body"), REFUSED)
+def test_an_error_after_the_wait_is_an_event(engine: ScriptedEngine, path: str, body: dict[str, Any]) -> None:
+    text = ask_behind_another(engine, path, body, keep_alive_s=0.05).text
+    (told,) = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+    assert (told if path == "/v1/responses" else told["error"])["code"] == "invalid_value"
+    assert ("event: error\n" in text) == (told.get("type") == "error") == (path in ("/v1/responses", "/v1/agents/run"))
+    assert text.endswith("data: [DONE]\n\n") == (path != "/v1/responses")
+
+
+@pytest.mark.parametrize(("path", "body", "end"), STREAMS)
+def test_a_wait_that_is_too_long_is_told(engine: ScriptedEngine, path: str, body: dict[str, Any], end: str) -> None:
+    response = ask_behind_another(engine, path, body, keep_alive_s=0.05, queue_timeout_s=0.2)
+    assert (response.status_code, '"code": "queue_timeout"' in response.text) == (200, True)
+    for options in ({"keep_alive_s": 10}, {"keep_alive_s": 0.05, "stream": False}):
+        asked = {**body, "stream": options.pop("stream", True)}
+        response = ask_behind_another(engine, path, asked, queue_timeout_s=0.2, **options)
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "queue_timeout")

@@ -119,3 +119,41 @@ def test_an_error_from_outside_ends_a_stream_that_has_begun(told: Any) -> None:
     assert '"code": "request_timeout"' in wire.text
     assert wire.text.endswith("data: [DONE]\n\n")
     assert wire.is_ended
+
+
+def test_a_stream_that_waits_is_gone_on_with_by_another() -> None:
+    wire = Wire()
+
+    async def main() -> None:
+        exchange = Exchange({}, wire.send)
+        async with EventStream(exchange, 0.02).kept_alive():
+            await asyncio.sleep(0.1)
+        waited = wire.text
+        assert waited.startswith(": keep-alive\n\n")
+        assert waited == ": keep-alive\n\n" * waited.count(":")
+        await asyncio.sleep(0.1)
+        assert wire.text == waited, "nobody keeps it alive any more"
+        stream = EventStream(exchange, 10, told=error_and_failed, end=b"")
+
+        async def work() -> None:
+            fail: Any = exchange.fail
+            assert fail.__self__ is stream, "errors from outside are told as this route tells them"
+            raise ConfigError("no")
+
+        await stream.run(work())
+
+    asyncio.run(main())
+    assert wire.text.endswith('event: failed\ndata: {"type": "failed"}\n\n')
+    assert wire.is_ended
+
+
+def test_a_stream_that_need_not_wait_does_not_begin() -> None:
+    wire = Wire()
+
+    async def main() -> None:
+        async with EventStream(Exchange({}, wire.send), 0.02).kept_alive():
+            pass
+        await asyncio.sleep(0.1)
+
+    asyncio.run(main())
+    assert wire.status is None
