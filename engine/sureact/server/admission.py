@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Literal
 
-from sureact.server.api_error import ApiError
+from sureact.server.api_error import RETRY_AFTER_S, ApiError, unavailable
 
 if TYPE_CHECKING:
     from sureact.server.client_key import ClientKey
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 SEAT = "sureact.seat"
 """Where a request's scope holds its seat, if it needs one."""
 
-_RETRY_AFTER_S = 5
 _MINUTE_S = 60.0
 
 
@@ -115,10 +114,10 @@ class Admission:
             most = (key.limits.max_running or self._max_running) + key.limits.max_queued
             if use.num_entered >= most:
                 message = f"This key may have {most:,} requests at once, running and queued, and has."
-                raise _too_many(message, _RETRY_AFTER_S, "too_many_requests")
+                raise _too_many(message, RETRY_AFTER_S, "too_many_requests")
         kept_for_others = self._max_running - self._max_agents if is_agent else 0
         if self.num_entered >= self._max_entered - kept_for_others:
-            raise _unavailable("The server has as many requests as it takes. Ask again later.", "overloaded")
+            raise unavailable("The server has as many requests as it takes. Ask again later.", "overloaded")
         seat = Seat(self, key, is_agent=is_agent)
         self._seats[seat] = None
         use.num_entered += 1
@@ -227,7 +226,7 @@ class Seat:
     def _too_late(self) -> ApiError:
         if self.state == "waiting":
             seconds = self._admission.queue_timeout_s
-            return _unavailable(
+            return unavailable(
                 f"The request waited {seconds:g} seconds for its turn. Ask again later.", "queue_timeout"
             )
         return ApiError(
@@ -240,7 +239,7 @@ class Seat:
 
 def shutting_down() -> ApiError:
     """Return the answer of a server that ends."""
-    return _unavailable("The server is shutting down. Ask again later.", "shutting_down")
+    return unavailable("The server is shutting down. Ask again later.", "shutting_down")
 
 
 def _name(key: ClientKey | None) -> str | None:
@@ -250,8 +249,3 @@ def _name(key: ClientKey | None) -> str | None:
 def _too_many(message: str, seconds: float, code: str) -> ApiError:
     after = str(max(1, math.ceil(seconds)))
     return ApiError(message, status=HTTPStatus.TOO_MANY_REQUESTS, code=code, headers=(("retry-after", after),))
-
-
-def _unavailable(message: str, code: str) -> ApiError:
-    headers = (("retry-after", str(_RETRY_AFTER_S)),)
-    return ApiError(message, status=HTTPStatus.SERVICE_UNAVAILABLE, code=code, headers=headers)

@@ -18,6 +18,9 @@ from sureact.errors import (
     WorkerLostError,
 )
 
+RETRY_AFTER_S = 5
+"""When to ask again where nothing says when there is room."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -92,10 +95,10 @@ def api_error_of(error: BaseException, *, param: str | None = None) -> ApiError:
             return ApiError(str(error), param=param, code="invalid_value")
         case RequestAbortedError() | WorkerLostError():
             _logger.warning("The engine ended a request: %s", error)
-            return _unavailable("The engine is not running. Ask again once the server is back.", "engine_closed")
+            return unavailable("The engine is not running. Ask again once the server is back.", "engine_closed")
         case OutOfMemoryError():
             _logger.warning("The engine has no memory for a request: %s", error)
-            return _unavailable(
+            return unavailable(
                 "The engine has no memory for this request. Ask again later, or shorten it.", "no_memory"
             )
         case _:
@@ -107,5 +110,7 @@ def api_error_of(error: BaseException, *, param: str | None = None) -> ApiError:
             )
 
 
-def _unavailable(message: str, code: str) -> ApiError:
-    return ApiError(message, status=HTTPStatus.SERVICE_UNAVAILABLE, code=code, headers=(("retry-after", "5"),))
+def unavailable(message: str, code: str) -> ApiError:
+    """Return the answer to what may be asked again later."""
+    headers = (("retry-after", str(RETRY_AFTER_S)),)
+    return ApiError(message, status=HTTPStatus.SERVICE_UNAVAILABLE, code=code, headers=headers)

@@ -109,6 +109,7 @@ def create_app(engine: AsyncEngine, config: ServerConfig, tools: Iterable[ToolLi
         middleware=[Middleware(Gate, serving=serving)],
         exception_handlers={HTTPException: _refuse},
     )
+    app.router.redirect_slashes = False  # to an address made of the Host header, with an empty body
     app.state.serving = serving
     return app
 

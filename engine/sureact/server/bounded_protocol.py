@@ -13,7 +13,7 @@ import h11
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sureact.server.api_error import ApiError
+from sureact.server.api_error import ApiError, unavailable
 from sureact.server.server_config import ServerConfig
 
 _UNSENT_BYTES = 16 * 2**10
@@ -58,9 +58,7 @@ class BoundedProtocol(H11Protocol):
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         if len(self.connections) > self.max_connections:
-            self._refuse(
-                "The server has as many connections as it takes.", HTTPStatus.SERVICE_UNAVAILABLE, "overloaded"
-            )
+            self._refuse(unavailable("The server has as many connections as it takes.", "overloaded"))
             return
         self._watch_reading(self._head_is_late)
 
@@ -105,9 +103,10 @@ class BoundedProtocol(H11Protocol):
         error = sys.exc_info()[1]
         hint = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else HTTPStatus.BAD_REQUEST
         if hint == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
-            self._refuse("The head of the request is longer than this server reads.", hint, "head_too_large")
+            message, code = "The head of the request is longer than this server reads.", "head_too_large"
         else:
-            self._refuse("The request is not HTTP/1.1.", hint, "invalid_http")
+            message, code = "The request is not HTTP/1.1.", "invalid_http"
+        self._refuse(ApiError(message, status=hint, code=code))
 
     def _is_answered_early(self) -> bool:
         """Whether a request was answered before its body had come."""
@@ -124,7 +123,7 @@ class BoundedProtocol(H11Protocol):
 
     def _head_is_late(self) -> None:
         message = f"The head of the request did not come within {self.timeout_s:g} seconds."
-        self._refuse(message, HTTPStatus.REQUEST_TIMEOUT, "read_timeout")
+        self._refuse(ApiError(message, status=HTTPStatus.REQUEST_TIMEOUT, code="read_timeout"))
 
     def _watch_writing(self, num_bytes: int) -> None:
         self._write_timer = self.loop.call_later(self.timeout_s, self._writing_is_late, num_bytes)
@@ -142,18 +141,16 @@ class BoundedProtocol(H11Protocol):
         else:
             self.transport.abort()
 
-    def _refuse(self, message: str, status: int, code: str) -> None:
+    def _refuse(self, error: ApiError) -> None:
         """Answer, unless another answer has begun, and close."""
         self._forget_reading()
         # uvicorn declares the cycle without the None that it begins with.
         if self.cycle is None or self.cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
-            body = ApiError(message, status=status, code=code).body_bytes
-            reason = HTTPStatus(status).phrase
-            head = (
-                f"HTTP/1.1 {int(status)} {reason}\r\ncontent-type: application/json\r\n"
-                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-            )
-            self.transport.write(head.encode() + body)
+            body = error.body_bytes
+            own = (("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close"))
+            head = "".join(f"{name}: {value}\r\n" for name, value in (*own, *error.headers))
+            status = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n"
+            self.transport.write(f"{status}{head}\r\n".encode() + body)
         self.transport.close()
 
 

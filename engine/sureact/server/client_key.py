@@ -147,7 +147,7 @@ class KeyFile:
         except SureactError as error:
             _logger.error("The keys stay as they were: %s", error)
             return
-        _logger.info("Read %d keys", len(self._keys))
+        _logger.info("Keys read from the file: %d", len(self._keys))
 
     def _stamp_now(self) -> tuple[int, int, int]:
         """Return what changes when the file is written or replaced."""

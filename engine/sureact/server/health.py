@@ -5,6 +5,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from sureact.server.api_error import RETRY_AFTER_S
+from sureact.server.endpoint import json_bytes
+
 if TYPE_CHECKING:
     from sureact.server.endpoint import Exchange
     from sureact.server.serving import Serving
@@ -20,4 +23,5 @@ async def answer_ready(serving: Serving, exchange: Exchange) -> None:
     if serving.is_ready:
         await exchange.send_json({"status": "ready"})
         return
-    await exchange.send_json({"status": "not ready"}, HTTPStatus.SERVICE_UNAVAILABLE)
+    body = json_bytes({"status": "not ready"})
+    await exchange.send_bytes(body, HTTPStatus.SERVICE_UNAVAILABLE, headers=(("retry-after", str(RETRY_AFTER_S)),))

@@ -74,7 +74,7 @@ class HttpServer(uvicorn.Server):
             if admission.num_entered == 0:
                 self.should_exit = True
             elif time.monotonic() >= self._drain_until and not self._are_ended:
-                _logger.warning("Ended %d requests that had not ended by themselves", admission.num_entered)
+                _logger.warning("Requests that did not end by themselves, and were ended: %d", admission.num_entered)
                 self._are_ended = True
                 admission.end_all(shutting_down)
                 self._drain_until += _CANCEL_S

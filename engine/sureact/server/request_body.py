@@ -95,6 +95,8 @@ def parse_json(text: str, name: str, max_depth: int) -> Any:
         ApiError: it does not.
     """
     try:
+        if text.startswith("\ufeff"):
+            raise _FaultError("begins with a byte order mark (U+FEFF), which is no part of JSON: send it without")
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
         _check_depth(value, max_depth)
         if _SURROGATE_ESCAPE.search(text) and has_surrogate(json.dumps(value, ensure_ascii=False)):

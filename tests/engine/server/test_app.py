@@ -13,7 +13,9 @@ from sureact.server.server_config import ServerConfig
 
 
 def test_what_no_route_takes_is_refused_as_json(client: Client) -> None:
-    for response, status in ((client.get("/nowhere"), 404), (client.get("/v1/chat/completions"), 405)):
+    gotten = [(client.get(path), 404) for path in ("/nowhere", "/health/", "/v1/models/")]
+    posted = [(client.post("/v1/chat/completions/", {}), 404), (client.get("/v1/chat/completions"), 405)]
+    for response, status in gotten + posted:
         assert response.status_code == status
         assert set(response.json()["error"]) == {"message", "type", "param", "code"}
 

@@ -12,6 +12,8 @@ def test_it_lives_before_it_is_ready(engine: ScriptedEngine) -> None:
     app = create_app(AsyncEngine.of(engine), ServerConfig())
     client = Client(app)
     assert client.get("/health").json() == {"status": "alive"}
-    assert client.get("/ready").status_code == 503
+    response = client.get("/ready")
+    assert (response.status_code, response.json()) == (503, {"status": "not ready"})
+    assert int(response.headers["retry-after"]) > 0
     asyncio.run(app.state.serving.warm_up())
     assert (client.get("/ready").status_code, client.get("/ready").json()) == (200, {"status": "ready"})

@@ -86,3 +86,9 @@ def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
     except ApiError:
         return
     assert json.loads(body) == value
+
+
+def test_a_byte_order_mark_is_named() -> None:
+    with pytest.raises(ApiError, match="begins with a byte order mark") as refused:
+        parse_body('{"a": 1}'.encode("utf-8-sig"), 10)
+    assert refused.value.code == "invalid_json"
