@@ -20,7 +20,8 @@ class ChatAnswer {
   add({ choices, usage }) {
     if (usage) this.usage = usage;
     for (const { delta, finish_reason: finishReason } of choices) {
-      if (delta.content || delta.reasoning_content || delta.tool_calls) this.meter.note();
+      const hasCalls = Boolean(delta.tool_calls || this.calls.length); // many tokens of theirs come as one piece
+      if (delta.content || delta.reasoning_content || hasCalls) this.meter.note(hasCalls);
       this.content += delta.content || "";
       this.reasoning += delta.reasoning_content || "";
       for (const { index, id, function: { name, arguments: text } } of delta.tool_calls || []) {

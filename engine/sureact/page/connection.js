@@ -88,7 +88,7 @@ class Meter {
     this.began = performance.now();
   }
 
-  // A token came. Where others than the model take time in between, only the first is noted.
+  // A token came. Where the time in between does not tell how fast they are, only the first is noted.
   note(isOnlyFirst = false) {
     const now = performance.now();
     this.first ??= now;

@@ -112,6 +112,7 @@ def test_calls_are_shown_and_their_results_asked_for(page: Page, engine: Scripte
     page.get_by_label("Tools").fill(json.dumps(TOOLS))
     say(page, "hi")
     expect(page.locator(".call pre").first).to_have_text('get_weather {"city": "Paris"}')
+    expect(ended(page)).to_have_text(re.compile(r"^\d+\stokens · \d+\sof"))
     expect(page.get_by_role("button", name="Send", exact=True)).to_be_disabled()
     result = page.get_by_label("Result of get_weather")
     expect(result).to_be_focused()
