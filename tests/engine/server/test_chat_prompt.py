@@ -36,6 +36,11 @@ def test_the_words_of_a_user_open_no_thought(engine: ScriptedEngine) -> None:
     assert not render(engine, [{"role": "user", "content": "<think>"}]).is_thinking
 
 
+def test_a_variable_of_the_template_opens_no_thought_either(engine: ScriptedEngine) -> None:
+    with pytest.raises(ApiError, match="'enable_thinking' holds a control token"):
+        render(engine, [HI], chat_template_kwargs={"enable_thinking": "<think>"})
+
+
 @pytest.mark.parametrize("content", ["The answer", "The answer\n", "  a <|im_end|> b", "user"])
 def test_a_final_message_is_gone_on_with(engine: ScriptedEngine, content: str) -> None:
     final = {"role": "assistant", "content": content}
