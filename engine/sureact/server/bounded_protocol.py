@@ -71,6 +71,8 @@ class BoundedProtocol(H11Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self.transport.is_closing():  # refused, perhaps before there was a cycle
+            return
         if self.conn.their_state is h11.IDLE:  # a part of a head, perhaps of a further request
             self._watch_reading(self._head_is_late)
         elif not self._is_answered_early():

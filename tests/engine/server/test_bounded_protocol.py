@@ -172,7 +172,7 @@ def test_what_a_client_does_not_take_ends_a_connection_that_is_to_be_closed(run_
     connection.close()
 
 
-def test_a_head_that_is_too_long_is_refused(run_server: Run) -> None:
+def test_a_head_that_is_too_long_is_refused(run_server: Run, caplog: pytest.LogCaptureFixture) -> None:
     server = run_server(max_head_bytes=4096)
     for rest in (b"", b"\r\n\r\n"):  # a part that is too long, and a whole one that comes in one read
         for num_bytes in (4096, 8000, 100_000):
@@ -185,6 +185,9 @@ def test_a_head_that_is_too_long_is_refused(run_server: Run) -> None:
     with server.connect() as connection:
         connection.sendall(GET + b"X-Long: " + b"a" * 3900 + b"\r\n\r\n")
         assert is_alive(connection)
+        connection.sendall(GET + b"X-Long: " + b"a" * 5000 + b"\r\n\r\n")
+        assert read_refusal(connection) == (431, "head_too_large")
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_an_upgrade_is_ignored_without_a_word(run_server: Run, caplog: pytest.LogCaptureFixture) -> None:
