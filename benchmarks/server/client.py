@@ -40,7 +40,13 @@ def main() -> None:
     connection.connect()
     print("connected", flush=True)
     for line in sys.stdin:
-        print(json.dumps(ask(connection, json.loads(line))), flush=True)
+        body = json.loads(line)
+        try:
+            times = ask(connection, body)
+        except ConnectionError:  # the server ends connections that idle
+            connection.close()
+            times = ask(connection, body)
+        print(json.dumps(times), flush=True)
 
 
 if __name__ == "__main__":
