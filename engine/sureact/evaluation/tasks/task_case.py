@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sureact.evaluation.scoring.contender import Contender
     from sureact.evaluation.scoring.peer_loop import PeerRun
 
-EVALUATION_VERSION = 1
+EVALUATION_VERSION = 2
 """To be raised with every change that may give the same prompt another outcome: of the loops, of grammar, guards or
 limits, of the tools and their data, of how answers are judged. Outcomes of lower ones are then run again."""
 MAX_ITERS = 10
