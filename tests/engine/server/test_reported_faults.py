@@ -105,7 +105,7 @@ def test_a_cache_salt_keeps_apart_what_is_cached(client: Client, engine: Scripte
     def cached(salt: str) -> int:
         return client.chat(content, cache_salt=salt).json()["usage"]["prompt_tokens_details"]["cached_tokens"]
 
-    assert [cached(salt) > 0 for salt in ("mine", "yours", "mine", "yours")] == [False, False, True, True]
+    assert [cached(salt) > 0 for salt in ("of mine", "of yours", "of mine", "of yours")] == [False, False, True, True]
 
 
 def test_a_model_that_loves_newlines_ends_its_json(client: Client, engine: ScriptedEngine) -> None:
