@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
-from sureact.agent.events import CallDelta, CallWithdrawn, Event, ThoughtDelta
+from sureact.agent.events import CallDelta, CallWithdrawn, EndedEarly, Event, ThoughtDelta
 from sureact.agent.prediction import RunUsage
 from sureact.agent.recorded_session import RecordedSession
 from sureact.agent.streaming import stream_text
@@ -128,6 +128,8 @@ class AgentContext(Generic[FormatT]):
             ),
         )
         text = writer.write(is_open=is_open)
+        for output in writer.outputs:
+            self._tell_early_ends(output, "thought", step_index)
         return Thought(text, writer.output, writer.thinking), writer.outputs[-1]
 
     def _choose_call(self, choice: CallChoice, step_index: int, call_id: str = "") -> Call | None:
@@ -162,6 +164,7 @@ class AgentContext(Generic[FormatT]):
         except ConstraintStateError as error:
             self._session.truncate(start)
             return Call("", {}, _NOTHING, error)
+        self._tell_early_ends(output, "call", step_index)
         if output.finish_reason == "length":
             return None
         try:
@@ -178,6 +181,12 @@ class AgentContext(Generic[FormatT]):
         self.usage.add(output)
         self.generations.append(Generation(output, params, constraint))
         return output
+
+    def _tell_early_ends(
+        self, output: StepOutput, part: Literal["thought", "call", "outputs"], step_index: int | None
+    ) -> None:
+        for end in output.early_ends:
+            self._emit(EndedEarly(part, step_index, end))
 
     def _append(self, text: PromptText | Sequence[int]) -> None:
         if not isinstance(text, PromptText) or text.text:

@@ -164,6 +164,7 @@ class AgentRun(AgentContext["PromptFormat"]):
         params = SamplingParams(max_tokens=self._outputs_limit)
         self.generations = []
         output = self._generate(params, extraction.constraint, lambda text: self._emit(OutputDelta(text)))
+        self._tell_early_ends(output, "outputs", None)
         return extraction.parse(output)
 
     def _take_over(self, ids: PromptText | Sequence[int], part: _Part) -> _Part:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from sureact.agent.trajectory import Step
+    from sureact.outputs import EarlyEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,16 @@ class CallDelta:
     text: str
     call_id: str = ""
     """Such as `call_0_1`, of an agent that makes several calls a turn; else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedEarly:
+    """A part that was just decoded, or a value in it, was ended because it ran on or its tokens were used up."""
+
+    part: Literal["thought", "call", "outputs"]
+    step_index: int | None
+    """None for the outputs."""
+    end: EarlyEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,7 @@ Event = (
     RunStarted
     | ThoughtDelta
     | CallDelta
+    | EndedEarly
     | CallWithdrawn
     | CallStarted
     | ObservationReady

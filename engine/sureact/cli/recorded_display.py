@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sureact.agent.events import CallDelta, ContextTruncated, ObservationReady, OutputDelta, ThoughtDelta
+from sureact.agent.events import CallDelta, ContextTruncated, EndedEarly, ObservationReady, OutputDelta, ThoughtDelta
 from sureact.agent.resume import SKIPPED
+from sureact.outputs import EarlyEnd
 
 if TYPE_CHECKING:
     from sureact.agent.recorded_run import RecordedRun
@@ -56,7 +57,8 @@ def _show(record: Mapping[str, Any], display: StepDisplay) -> None:
         case _:
             pass
     for end in record.get("generation", {}).get("early_ends", ()):
-        display.note("Ended early", encodable(f"{end['pointer'] or 'the text'}: {end['reason'].replace('_', ' ')}"))
+        pointer = end["pointer"] and encodable(end["pointer"])
+        display(EndedEarly(record["type"], record.get("step"), EarlyEnd(end["reason"], end["num_tokens"], pointer)))
 
 
 def _show_call(record: Mapping[str, Any], display: StepDisplay) -> None:

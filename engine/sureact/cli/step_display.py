@@ -8,6 +8,7 @@ from sureact.agent.events import (
     CallDelta,
     CallWithdrawn,
     ContextTruncated,
+    EndedEarly,
     Event,
     ObservationReady,
     OutputDelta,
@@ -46,6 +47,8 @@ class StepDisplay:
                 self._add("Error" if is_error else "Observation", observation, style="red" if is_error else "green")
             case OutputDelta(text=text):
                 self._add("Answer", text)
+            case EndedEarly(end=end):
+                self.note("Ended early", f"{end.pointer or 'the text'}: {end.reason.replace('_', ' ')}")
             case CallWithdrawn():
                 self.note("Taken back", "it repeats an earlier call; another tool is decided on")
             case ContextTruncated(dropped_steps=dropped, trimmed_steps=trimmed):

@@ -11,6 +11,7 @@ from sureact.agent.events import (
     CallStarted,
     CallWithdrawn,
     ContextTruncated,
+    EndedEarly,
     ObservationReady,
     OutputDelta,
     RunStarted,
@@ -48,8 +49,6 @@ class RunAnswer:
         self._inputs = dict(inputs)
         self._after_thought = after_thought
         self._open: _OpenStep | None = None
-        self._part: dict[str, Any] = {}
-        """Where the text that is generated stands."""
         self._trajectory: list[dict[str, Any]] = []
         self._early_ends: list[dict[str, Any]] = []
         self._outputs: dict[str, Any] = {}
@@ -64,11 +63,11 @@ class RunAnswer:
                 head = {name: self._head[name] for name in ("created", "model")}
                 yield self._event("run.started", **head, inputs=self._inputs, tools=names, max_iters=max_iters)
             case ThoughtDelta(step_index=index, text=text, is_thinking=is_thinking):
-                self._part = {"part": "thought", "step_index": index}
                 yield from self._thought_deltas(self._step(index).push(text, is_thinking=is_thinking))
             case CallDelta(step_index=index, text=text):
-                self._part = {"part": "call", "step_index": index}
                 yield self._event("call.delta", step_index=index, delta=text)
+            case EndedEarly(part=part, step_index=index, end=end):
+                self._early_ends.append({"part": part, "step_index": index, **end._asdict()})
             case CallWithdrawn(step_index=index, tool_name=name, tool_args=args):
                 withdrawn = {"part": "call", "step_index": index}
                 self._early_ends = [end for end in self._early_ends if not withdrawn.items() <= end.items()]
@@ -82,7 +81,6 @@ class RunAnswer:
                 yield self._event("context.truncated", **steps, rebuilt_tokens=tokens)
             case OutputDelta(text=text):
                 yield from self._dropped()
-                self._part = {"part": "outputs", "step_index": None}
                 yield self._event("output.delta", delta=text)
             case AnswerReady(outputs=outputs, termination_reason=reason):
                 yield from self._dropped()
@@ -94,7 +92,6 @@ class RunAnswer:
         """Add a text of the model that has ended; yield what of it is told only then."""
         self._usage.add(output)
         self._thought_tokens += 0 if is_constrained else output.usage.completion_tokens
-        self._early_ends += [self._part | end._asdict() for end in output.early_ends]
         if self._open is not None and not is_constrained:
             yield from self._thought_deltas(self._open.end_text())
 

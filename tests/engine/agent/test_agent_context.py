@@ -1,14 +1,21 @@
 """What runs of steps and turns of a conversation have in common."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from tests.engine.agent.test_agent_run import run_on
 from tests.engine.agent.test_turn_session import ALL, CALL, SUBMIT, opened
 
+from sureact.agent import agent_context
 from sureact.agent.call_rules import CallChoice
-from sureact.agent.events import CallWithdrawn, Event
+from sureact.agent.events import CallWithdrawn, EndedEarly, Event
+from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel, decode
+from sureact.agent.streaming import stream_text
 from sureact.agent.token_limits import TokenLimits
 from sureact.errors import RequestAbortedError
+from sureact.outputs import EarlyEnd, StepOutput
 
 
 def test_observations_take_at_most_a_quarter_of_the_context():
@@ -53,3 +60,17 @@ def test_every_generation_is_ended_as_the_limits_say():
     session.decide_call(0, "call_0_0", ALL)
     (call,) = session.generations
     assert [(g.params.on_max_tokens, g.params.runaway) for g in (thought, call)] == [("cut", None)] * 2
+
+
+def test_what_was_ended_early_is_told_with_its_part(monkeypatch: pytest.MonkeyPatch):
+    end = EarlyEnd("repetition", 6, None)
+
+    def ended(*arguments: Any) -> StepOutput:
+        return replace(stream_text(*arguments), early_ends=(end,))
+
+    monkeypatch.setattr(agent_context, "stream_text", ended)
+    events: list[Event] = []
+    script = [" Done.\n", "Action: finish\nArguments: {}\n", '{"reasoning": "r", "answer": "x"}']
+    ReAct("question -> answer", [], lm=ScriptedModel(script), on_event=events.append)(question="?")
+    told = [event for event in events if isinstance(event, EndedEarly)]
+    assert told == [EndedEarly("thought", 0, end), EndedEarly("call", 0, end), EndedEarly("outputs", None, end)]

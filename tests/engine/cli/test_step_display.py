@@ -8,6 +8,7 @@ from sureact.agent.events import (
     CallStarted,
     CallWithdrawn,
     ContextTruncated,
+    EndedEarly,
     Event,
     ObservationReady,
     OutputDelta,
@@ -15,6 +16,7 @@ from sureact.agent.events import (
     ThoughtDelta,
 )
 from sureact.cli.step_display import StepDisplay
+from sureact.outputs import EarlyEnd
 
 
 def shown(*events: Event) -> str:
@@ -107,4 +109,18 @@ def test_a_call_that_is_taken_back_and_a_full_context_say_what_is_done() -> None
     assert text == (
         "Step 2\n  add(1)\n  Taken back: it repeats an earlier call; another tool is decided on\n  sub(1)\n"
         "  Context full: cut the observations of steps 2, 3; dropped steps 1\n"
+    )
+
+
+def test_what_was_ended_early_is_told_where_it_stands() -> None:
+    text = shown(
+        ThoughtDelta(0, "Again again"),
+        EndedEarly("thought", 0, EarlyEnd("repetition", 96, None)),
+        CallDelta(0, "add(000)"),
+        EndedEarly("call", 0, EarlyEnd("number_length", 40, "/a")),
+        ObservationReady(0, "0", is_error=False, is_repeat=False),
+    )
+    assert text == (
+        "Step 1\n  Thought: Again again\n  Ended early: the text: repetition\n  add(000)\n"
+        "  Ended early: /a: number length\n  Observation: 0"
     )

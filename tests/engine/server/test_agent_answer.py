@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 from tests.engine.server.agent_servers import PATH, AgentClient, SaltedScript, add, step
 from tests.engine.server.scripted_engine import ScriptedEngine
 
-from sureact.agent.events import AnswerReady, CallDelta, CallWithdrawn, OutputDelta, ThoughtDelta
+from sureact.agent.events import AnswerReady, CallDelta, CallWithdrawn, EndedEarly, OutputDelta, ThoughtDelta
 from sureact.agent.react import ReAct
 from sureact.outputs import EarlyEnd, StepOutput, TokenUsage
 from sureact.server.agent_answer import RunAnswer
 
 TEXTS = st.text(st.sampled_from("ab </tihnk>Observation:é😀\u00a0"), max_size=40)
+PARTS: dict[type, Literal["thought", "call", "outputs"]] = {
+    ThoughtDelta: "thought",
+    CallDelta: "call",
+    OutputDelta: "outputs",
+}
 PROPERTY = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -126,9 +131,9 @@ def test_thoughts_with_parts_between_tags(
     assert told["trajectory"][0]["thinking"] == "\n".join(filter(None, expected))
 
 
-def output(text: str = "x", *ends: EarlyEnd) -> StepOutput:
+def output(text: str = "x") -> StepOutput:
     usage = TokenUsage(prompt_tokens=10, cached_tokens=4, completion_tokens=2)
-    return StepOutput(text=text, token_ids=(1, 2), finish_reason="stop", usage=usage, early_ends=ends)
+    return StepOutput(text=text, token_ids=(1, 2), finish_reason="stop", usage=usage)
 
 
 def test_what_was_ended_early_is_told_with_its_place() -> None:
@@ -138,7 +143,8 @@ def test_what_was_ended_early_is_told_with_its_place() -> None:
     def say(event: Any, end: EarlyEnd) -> None:
         told.extend(answer.add(event))
         is_constrained = not isinstance(event, ThoughtDelta)
-        told.extend(answer.add_output(output("x", end), is_constrained=is_constrained))
+        told.extend(answer.add_output(output("x"), is_constrained=is_constrained))
+        told.extend(answer.add(EndedEarly(PARTS[type(event)], getattr(event, "step_index", None), end)))
 
     say(ThoughtDelta(0, "again again"), EarlyEnd("repetition", 7, None))
     say(CallDelta(0, "taken back"), EarlyEnd("string_length", 9, "/a"))
