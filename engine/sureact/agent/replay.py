@@ -77,7 +77,7 @@ def replay(agent: ReAct, path: str | Path, *, run_id: str | None = None) -> Repl
         SureactError: see `ReAct.__call__`.
     """
     run = require_steps(run_of(path, run_id))
-    _require_ids(run)
+    require_token_ids(run)
     report = ReplayReport(run.run_id)
     replayed = _Replay(agent, run, report)
     try:
@@ -86,6 +86,22 @@ def replay(agent: ReAct, path: str | Path, *, run_id: str | None = None) -> Repl
     finally:
         replayed.close()
     return report
+
+
+def require_token_ids(run: RecordedRun) -> None:
+    """Refuse a run that cannot be compared token by token.
+
+    Raises:
+        TraceError: it has no token ids: it is of version 1, stopped before its first prompt, or parts were redacted.
+    """
+    parts = [part.ids for step in run.steps.values() for part in (step.thought, step.call) if part is not None]
+    parts += [step.ids for step in run.finished_steps]
+    parts += [record.get("context_ids") for record in (run.prompt or {}, run.outputs) if record is not None]
+    if "limits" not in run.header or any(ids is None for ids in parts):
+        raise TraceError(
+            f"The run {run.run_id} cannot be replayed: its trace lacks token ids. It is of version 1, stopped before "
+            "its first prompt, or was redacted."
+        )
 
 
 def recorded_agent(run: RecordedRun, lm: LanguageModel) -> ReAct:
@@ -233,14 +249,3 @@ class _Replay:
         shown = ids[max(0, index - _SHOWN_BEFORE) : index + _SHOWN_BEFORE]
         known = [id_ for id_ in shown if id_ < len(vocabulary.token_bytes)]
         return "".join(token_texts(known, vocabulary.token_bytes))
-
-
-def _require_ids(run: RecordedRun) -> None:
-    parts = [part.ids for step in run.steps.values() for part in (step.thought, step.call) if part is not None]
-    parts += [step.ids for step in run.finished_steps]
-    parts += [record.get("context_ids") for record in (run.prompt or {}, run.outputs) if record is not None]
-    if "limits" not in run.header or any(ids is None for ids in parts):
-        raise TraceError(
-            f"The run {run.run_id} cannot be replayed: its trace lacks token ids. It is of version 1, stopped before "
-            "its first prompt, or was redacted."
-        )

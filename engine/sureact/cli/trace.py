@@ -90,10 +90,11 @@ def replay_command(arguments: argparse.Namespace) -> None:
         SureactError: a token differs.
     """
     from sureact.agent.recorded_run import require_steps, run_of
-    from sureact.agent.replay import recorded_agent, replay
+    from sureact.agent.replay import recorded_agent, replay, require_token_ids
 
     # Whatever can be refused is refused before the model is loaded.
     run = require_steps(run_of(arguments.file, arguments.run))
+    require_token_ids(run)
     config = engine_config(arguments, recorded_model(arguments.model, run.header))
     agent = recorded_agent(run, unloaded_model(run.header["model"]))
     with load_engine(config) as engine:

@@ -150,6 +150,16 @@ def test_replay_takes_the_model_of_the_trace_and_no_other(
     assert loaded == ["scripted"]
 
 
+def test_replay_refuses_a_run_without_token_ids_before_a_model_is_looked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "redacted.jsonl"
+    model = ShowingModel(SCRIPT)
+    ReAct("question -> answer", [look], lm=model, prompt_format="fields", trace=path, redact=["question"])(question="?")
+    assert main(["trace", "replay", str(path)]) == 1
+    assert "its trace lacks token ids" in capsys.readouterr().err
+
+
 def test_replay_names_the_first_token_that_differs(
     file: Path, say: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
