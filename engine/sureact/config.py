@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from sureact.errors import ConfigError
+from sureact.option_values import require_bool, require_whole
 
 Quantization = Literal["none", "int8", "int4", "fp8"]
 Dtype = Literal["float32", "bfloat16", "float16"]
@@ -83,17 +84,16 @@ class EngineConfig:
         _require_choice("determinism", self.determinism, get_args(Determinism))
         for name in ("max_model_len", "prefill_chunk_len", "num_threads"):
             if getattr(self, name) is not None:
-                _require_whole(name, getattr(self, name), least=1)
+                require_whole(name, getattr(self, name))
         if self.max_draft_len is not None:
-            _require_whole("max_draft_len", self.max_draft_len, least=0, most=MAX_DRAFT_LEN)
-        _require_whole("max_running_requests", self.max_running_requests, least=1, most=MAX_RUNNING_REQUESTS)
-        _require_whole("max_rollbacks", self.max_rollbacks, least=0)
-        _require_whole("tensor_parallel_size", self.tensor_parallel_size, least=1, most=MAX_TENSOR_PARALLEL_SIZE)
+            require_whole("max_draft_len", self.max_draft_len, least=0, most=MAX_DRAFT_LEN)
+        require_whole("max_running_requests", self.max_running_requests, least=1, most=MAX_RUNNING_REQUESTS)
+        require_whole("max_rollbacks", self.max_rollbacks, least=0)
+        require_whole("tensor_parallel_size", self.tensor_parallel_size, least=1, most=MAX_TENSOR_PARALLEL_SIZE)
         if self.kv_cache_gb is not None:
             _require_size("kv_cache_gb", self.kv_cache_gb)
         for name in ("prefix_cache", "cuda_graphs"):
-            if type(getattr(self, name)) is not bool:
-                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+            require_bool(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,16 +127,6 @@ class ResolvedConfig:
 def _require_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ConfigError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}.")
-
-
-def _require_whole(name: str, value: object, *, least: int, most: int | None = None) -> None:
-    """Refuse all but whole numbers of a range; a bool is no number."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{name} is {value!r}; it must be a whole number.")
-    if value < least:
-        raise ConfigError(f"{name} is {value}; it must be at least {least}.")
-    if most is not None and value > most:
-        raise ConfigError(f"{name} is {value:,}; it must be at most {most:,}.")
 
 
 def _require_size(name: str, value: object) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.agent.cancellation import Cancellation
 from sureact.agent.module_scope import cancelled_by
-from sureact.agent.option_values import require_bool, require_whole
 from sureact.agent.prediction import Example
 from sureact.errors import ConfigError
+from sureact.option_values import require_bool, require_whole
 
 if TYPE_CHECKING:
     from sureact.agent.language_model import LanguageModel

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from sureact.agent.tool import FINISH
 from sureact.errors import ConfigError
+from sureact.option_values import require_bool
 
 if TYPE_CHECKING:
     from sureact.agent.tool import Tool
@@ -112,9 +113,7 @@ class CallRules:
             allowed_tools = {_index(index): self._checked("allowed_tools", names) for index, names in given.items()}
             self._require_reachable(allowed_tools)
         self.allowed_tools = allowed_tools
-        if not isinstance(cast("object", finish_after_error), bool):
-            raise ConfigError(f"finish_after_error is {finish_after_error!r}; it must be True or False.")
-        self.finish_after_error = finish_after_error
+        self.finish_after_error = require_bool("finish_after_error", finish_after_error)
         self._num_possible: dict[str, int | None] = {}
 
     def _require_reachable(self, allowed_tools: Mapping[int, Collection[str]]) -> None:

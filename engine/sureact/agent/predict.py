@@ -15,7 +15,6 @@ from sureact.agent.events import AnswerReady, OnEvent, OutputDelta
 from sureact.agent.extraction import REASONING, OutputExtraction, reasoning_field
 from sureact.agent.module import Module, check_lm
 from sureact.agent.module_state import restored_signature, signature_state
-from sureact.agent.option_values import require_function
 from sureact.agent.prediction import Prediction, RunUsage
 from sureact.agent.prompt_format import think_closed
 from sureact.agent.prompt_template import input_texts, render_template
@@ -23,6 +22,7 @@ from sureact.agent.recorded_session import RecordedSession
 from sureact.agent.signature import Signature, signature_of_fields
 from sureact.agent.streaming import stream_text
 from sureact.errors import ConfigError, ModuleStateError, SignatureError
+from sureact.option_values import require_function
 from sureact.sampling_params import SamplingParams
 
 if TYPE_CHECKING:

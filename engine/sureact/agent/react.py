@@ -17,7 +17,6 @@ from sureact.agent.extraction import OutputExtraction
 from sureact.agent.formats.registry import default_format, format_named
 from sureact.agent.module import Module, check_lm
 from sureact.agent.module_scope import tool_cancellation
-from sureact.agent.option_values import require_bool, require_function, require_path, require_whole
 from sureact.agent.predict import ChainOfThought, Predict, require_names
 from sureact.agent.prediction import Prediction
 from sureact.agent.react_predictors import (
@@ -38,6 +37,7 @@ from sureact.agent.tool import FINISH, Tool, ToolLike, tools_by_name
 from sureact.agent.tool_run import ToolRun, check_run_options
 from sureact.agent.trajectory import Trajectory
 from sureact.errors import ConfigError, ContextWindowExceededError
+from sureact.option_values import require_bool, require_function, require_path, require_whole
 
 if TYPE_CHECKING:
     from sureact.agent.language_model import LanguageModel

@@ -22,7 +22,6 @@ from sureact.agent.history import History, HistoryPrediction, checked_history, j
 from sureact.agent.json_object import JsonObject, ObjectField
 from sureact.agent.module import Module, check_lm
 from sureact.agent.module_scope import tool_cancellation
-from sureact.agent.option_values import require_function, require_path, require_whole
 from sureact.agent.predict import Predict, require_names
 from sureact.agent.prompt_template import input_texts, render_template
 from sureact.agent.react_predictors import StepPredict
@@ -37,6 +36,7 @@ from sureact.agent.tool_turns import ToolTurns
 from sureact.agent.trace_header import fingerprint_of
 from sureact.agent.turn_session import TurnSession
 from sureact.errors import SignatureError, ToolDefinitionError
+from sureact.option_values import require_function, require_path, require_whole
 
 if TYPE_CHECKING:
     from sureact.agent.language_model import LanguageModel

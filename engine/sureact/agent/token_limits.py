@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from sureact.agent.call_policy import require_seconds
-from sureact.agent.option_values import require_whole
 from sureact.errors import ConfigError
+from sureact.option_values import require_whole
 from sureact.sampling_params import RunawayLimits, SamplingParams
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sureact.agent.call_policy import TRANSIENT, CallPolicy
 from sureact.agent.docstring import parse_docstring
 from sureact.agent.isolated_tool import IsolatedTool
-from sureact.agent.option_values import require_bool, require_text
 from sureact.agent.tool_attempt import Attempt, Render, ToolAttempt
 from sureact.agent.tool_schema import checked_name, described_arguments, given_schema
 from sureact.agent.tool_state import RunInstances, ToolMethod, ToolState
 from sureact.errors import ToolDefinitionError, ToolExecutionError
+from sureact.option_values import require_bool, require_text
 
 if TYPE_CHECKING:
     from sureact.agent.cancellation import Cancellation

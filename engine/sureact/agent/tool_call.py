@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sureact.agent.module_scope import current_cancellation
 from sureact.agent.observation import cut_to_characters, error_text, observation_text
-from sureact.agent.option_values import require_whole
 from sureact.agent.tool import Tool
 from sureact.errors import RequestAbortedError, ToolExecutionError, ToolTimeoutError
+from sureact.option_values import require_whole
 
 if TYPE_CHECKING:
     from sureact.agent.cancellation import Cancellation

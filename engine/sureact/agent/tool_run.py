@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sureact.agent.approval import Approve, Deny, Edit, Verdict, ask
 from sureact.agent.callback import observed
 from sureact.agent.module_scope import current_cancellation
-from sureact.agent.option_values import require_whole
 from sureact.agent.tool import FINISH, Tool
 from sureact.agent.tool_call import MAX_RESULT_CHARACTERS, ToolResult, refusal, run_tool
 from sureact.agent.tool_state import RunInstances
 from sureact.errors import ConfigError, ToolExecutionError
+from sureact.option_values import require_bool, require_whole
 
 if TYPE_CHECKING:
     from sureact.agent.cancellation import Cancellation
@@ -246,8 +246,7 @@ def check_run_options(approve: object, dry_run: object) -> None:
     """
     if approve is not None and not callable(approve):
         raise ConfigError(f"approve is {approve!r}; it must be a function that takes a PendingCall, or None.")
-    if not isinstance(dry_run, bool):
-        raise ConfigError(f"dry_run is {dry_run!r}; it must be True or False.")
+    require_bool("dry_run", dry_run)
 
 
 def _denied(tool: Tool, verdict: Deny) -> ToolResult:

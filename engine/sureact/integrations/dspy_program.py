@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_ori
 import dspy
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
-from sureact.agent.option_values import require_whole
 from sureact.agent.tool_sources import dspy_arguments
 from sureact.constraints.json_schema import json_schema
 from sureact.errors import ConfigError, ConstraintCompileError, UnsupportedSchemaError
@@ -21,6 +20,7 @@ from sureact.integrations.dspy_fields import (
     FieldLayout,
     with_definitions_on_top,
 )
+from sureact.option_values import require_whole
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from sureact.errors import ConfigError
+from sureact.option_values import require_whole
 
 _HOST_NAME = re.compile(r"\*|[A-Za-z0-9._-]+")
 _ORIGIN = re.compile(r"\*|null|[A-Za-z][A-Za-z0-9+.-]*://[!-.0-~]+")  # printable ASCII but blanks and "/"
@@ -91,10 +92,10 @@ class ServerConfig:
         _require_text("host", self.host)
         if self.served_model_name is not None:
             _require_text("served_model_name", self.served_model_name)
-        _require_whole("port", self.port, least=0, most=65535)
-        _require_whole("max_body_bytes", self.max_body_bytes, least=1)
+        require_whole("port", self.port, least=0, most=65535)
+        require_whole("max_body_bytes", self.max_body_bytes)
         # Every level of an answer's checks is a Python call, of which there can be a thousand.
-        _require_whole("max_json_depth", self.max_json_depth, least=4, most=256)
+        require_whole("max_json_depth", self.max_json_depth, least=4, most=256)
         for name in (
             "max_connections",
             "max_schema_nodes",
@@ -102,12 +103,12 @@ class ServerConfig:
             "max_pattern_chars",
             "max_grammar_chars",
         ):
-            _require_whole(name, getattr(self, name), least=1)
-        _require_whole("max_head_bytes", self.max_head_bytes, least=1024)
-        _require_whole("max_queued", self.max_queued, least=0)
+            require_whole(name, getattr(self, name))
+        require_whole("max_head_bytes", self.max_head_bytes, least=1024)
+        require_whole("max_queued", self.max_queued, least=0)
         for name in ("max_running", "max_agents", "key_max_running", "key_max_requests_per_minute", "key_max_queued"):
             if getattr(self, name) is not None:
-                _require_whole(name, getattr(self, name), least=0 if name == "key_max_queued" else 1)
+                require_whole(name, getattr(self, name), least=0 if name == "key_max_queued" else 1)
         _require_seconds("keep_alive_s", self.keep_alive_s, most=3600)
         for name in ("queue_timeout_s", "request_timeout_s", "read_timeout_s", "drain_timeout_s", "tool_timeout_s"):
             _require_seconds(name, getattr(self, name), most=7 * 86400)
@@ -151,12 +152,6 @@ class ServerConfig:
 def _require_text(name: str, value: object) -> None:
     if not isinstance(value, str) or not value.strip():
         raise ConfigError(f"{name} is {value!r}; it must be a text that is not empty.")
-
-
-def _require_whole(name: str, value: object, *, least: int, most: int | None = None) -> None:
-    limit = f"at least {least:,}" if most is None else f"between {least:,} and {most:,}"
-    if type(value) is not int or value < least or (most is not None and value > most):
-        raise ConfigError(f"{name} is {value!r}; it must be a whole number, {limit}.")
 
 
 def _require_seconds(name: str, value: object, *, most: float) -> None:

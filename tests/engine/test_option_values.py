@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
-from sureact.agent.option_values import require_bool, require_function, require_path, require_text, require_whole
 from sureact.agent.predict import ChainOfThought, Predict
 from sureact.agent.react import ReAct
 from sureact.agent.react_v2 import ReActV2
 from sureact.agent.scripted_model import ScriptedModel
 from sureact.agent.tool import Tool
 from sureact.errors import ConfigError, ToolDefinitionError
+from sureact.option_values import require_bool, require_function, require_path, require_text, require_whole
 
 
 def test_whole_numbers_of_the_range_pass():
