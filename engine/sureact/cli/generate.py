@@ -13,6 +13,7 @@ from sureact.cli.console import add_output_options, note, write_json, write_resu
 from sureact.cli.model_options import add_model_options, engine_config, load_engine
 from sureact.cli.option_fields import add_field_options, field_values
 from sureact.cli.stats_display import note_stats
+from sureact.cli.store_once import StoreOnce
 from sureact.errors import ConfigError, ConstraintError, InternalError, OutputTruncatedError
 from sureact.sampling_params import SamplingParams
 
@@ -35,7 +36,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     constraints = parser.add_argument_group("constraint", "at most one").add_mutually_exclusive_group()
     constraints.add_argument(
-        "--schema", type=Path, metavar="FILE", help="the text must be JSON valid under this JSON schema"
+        "--schema",
+        action=StoreOnce,
+        type=Path,
+        metavar="FILE",
+        help="the text must be JSON valid under this JSON schema",
     )
     constraints.add_argument("--regex", metavar="R", help="the text must match this regular expression as a whole")
     constraints.add_argument(

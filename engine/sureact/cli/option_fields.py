@@ -8,6 +8,8 @@ from collections.abc import Collection
 from dataclasses import Field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from sureact.cli.store_once import StoreOnce
+
 _METAVARS = {int: "N", float: "X", str: "NAME"}
 
 
@@ -78,4 +80,6 @@ def _reading(annotation: Any, default: object, doc: str) -> dict[str, Any]:
         return {"choices": get_args(annotation)}
     plain = next(kind for kind in (*get_args(annotation), annotation) if kind is not type(None))
     is_file = plain is str and "file" in doc.lower().split()[:2]
-    return {"type": plain, "metavar": "FILE" if is_file else _METAVARS[plain]}
+    if is_file:
+        return {"action": StoreOnce, "metavar": "FILE"}
+    return {"type": plain, "metavar": _METAVARS[plain]}

@@ -22,6 +22,7 @@ from sureact.cli.model_options import (
 from sureact.cli.option_fields import positive_int
 from sureact.cli.run_resume import add_resume_options, check_resume_options, recorded_options, resumption
 from sureact.cli.stats_display import note_stats
+from sureact.cli.store_once import StoreOnce
 from sureact.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tools",
+        action=StoreOnce,
         type=Path,
         required=True,
         metavar="FILE.py",
