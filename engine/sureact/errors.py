@@ -2,6 +2,7 @@
 
 SureactError
 ├── ConfigError              an option has a value that is not allowed
+│   └── TemplateVariableError    a variable of a chat template holds a control token; carries `name`
 ├── ModelNotFoundError       the name is not in the catalogue, not a folder, not on disk
 ├── PullError                a model could not be fetched
 │   ├── IndexUnreachableError    no package index or hub answered
@@ -40,6 +41,19 @@ class SureactError(Exception):
 
 class ConfigError(SureactError, ValueError):
     """An option has a value that is not allowed."""
+
+
+class TemplateVariableError(ConfigError):
+    """A variable of a chat template holds a control token, which would become control where it is written.
+
+    Args:
+        message: which variable, and what to do.
+        name: of the variable.
+    """
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class ModelNotFoundError(SureactError, LookupError):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sureact.agent.call_opening import OPEN_TAG
 from sureact.agent.prompt_format import THINK_CLOSE, ends_in_think
-from sureact.errors import ConfigError
+from sureact.errors import ConfigError, TemplateVariableError
 from sureact.server.api_error import ApiError, api_error_of
+from sureact.server.chat_fields import TEMPLATE_FIELD
 from sureact.tokens.chat_template import PromptText, TextSpan
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def render_chat_prompt(
             add_generation_prompt=values["add_generation_prompt"] and not goes_on,
             variables=values["chat_template_kwargs"],
         )
+    except TemplateVariableError as error:
+        raise api_error_of(error, param=f"{TEMPLATE_FIELD.name}.{error.name}") from error
     except ConfigError as error:
         raise api_error_of(error, param=param) from error
     if tools.functions:

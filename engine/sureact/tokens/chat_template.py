@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from jinja2 import TemplateError
 
-from sureact.errors import ConfigError
+from sureact.errors import ConfigError, TemplateVariableError
 from sureact.tokens.data_marks import DataMarks, data_texts
 from sureact.tokens.template_environment import MARKS_VARIABLE, template_environment
 
@@ -93,9 +93,9 @@ class ChatTemplate:
             variables: further variables that the template knows, such as `enable_thinking`.
 
         Raises:
-            ConfigError: the template refuses the messages; a variable is a text that holds a control token; or the
-                template rewrites a text that holds one, so that what is text and what is control can no longer be
-                told apart.
+            TemplateVariableError: a variable is a text that holds a control token.
+            ConfigError: the template refuses the messages, or rewrites a text that holds a control token, so that what
+                is text and what is control can no longer be told apart.
         """
         self._check_roles(messages)
         self._check_variables(variables or {})
@@ -140,7 +140,8 @@ class ChatTemplate:
         """Refuse what would become control: templates look at variables, so these cannot be hidden as data is."""
         for name, value in variables.items():
             if isinstance(value, str) and any(token in value for token in self._control_tokens):
-                raise ConfigError(f"The template's variable {name!r} holds a control token; it must be plain text.")
+                message = f"The template's variable {name!r} holds a control token; it must be plain text."
+                raise TemplateVariableError(message, name=name)
 
     def _search_data(self, rendered: str, messages: object, tools: object) -> PromptText:
         """Find the data that holds control tokens in what a template made of it, where stand-ins do not get through."""

@@ -37,8 +37,9 @@ def test_the_words_of_a_user_open_no_thought(engine: ScriptedEngine) -> None:
 
 
 def test_a_variable_of_the_template_opens_no_thought_either(engine: ScriptedEngine) -> None:
-    with pytest.raises(ApiError, match="'enable_thinking' holds a control token"):
+    with pytest.raises(ApiError, match="'enable_thinking' holds a control token") as refused:
         render(engine, [HI], chat_template_kwargs={"enable_thinking": "<think>"})
+    assert refused.value.param == "chat_template_kwargs.enable_thinking"
 
 
 @pytest.mark.parametrize("content", ["The answer", "The answer\n", "  a <|im_end|> b", "user"])
