@@ -20,6 +20,7 @@ from sureact.agent.events import (
 from sureact.agent.extraction import REASONING
 from sureact.agent.prediction import RunUsage
 from sureact.agent.prompt_format import THINK_CLOSE
+from sureact.server.guard_fields import early_end_object
 from sureact.server.text_shaping import TextUpTo, TrimmedText
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class RunAnswer:
             case CallDelta(step_index=index, text=text):
                 yield self._event("call.delta", step_index=index, delta=text)
             case EndedEarly(part=part, step_index=index, end=end):
-                self._early_ends.append({"part": part, "step_index": index, **end._asdict()})
+                self._early_ends.append(early_end_object(end, part=part, step_index=index))
             case CallWithdrawn(step_index=index, tool_name=name, tool_args=args):
                 withdrawn = {"part": "call", "step_index": index}
                 self._early_ends = [end for end in self._early_ends if not withdrawn.items() <= end.items()]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sureact.server.guard_fields import early_end_object
 from sureact.server.turn_events import CallBegun, CallPiece, TextPiece, TurnEnd, TurnUsage
 
 if TYPE_CHECKING:
@@ -108,7 +109,14 @@ class ChatChoice:
         ending: dict[str, Any] = {"finish_reason": self.end.finish_reason, "stop_reason": self.end.stop_reason}
         if self.has_token_ids:
             ending["token_ids"] = list(self.end.token_ids)
-        return ending
+        return ending | told_early_ends(self.end)
+
+
+def told_early_ends(end: TurnEnd) -> dict[str, Any]:
+    """Return what an answer tells of what was ended early: nothing where no guard was asked for."""
+    if end.early_ends is None:
+        return {}
+    return {"early_ends": [early_end_object(e.end, part=e.part, call_index=e.call_index) for e in end.early_ends]}
 
 
 def logprob_entry(step: StepLogprobs, vocabulary: Vocabulary) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from sureact.sampling_params import SamplingParams
 from sureact.server.call_text import CallText
 from sureact.server.request_record import new_generation
 from sureact.server.text_shaping import ShownLogprobs, TextBeforeCall, TrimmedText
-from sureact.server.turn_events import CallBegun, CallPiece, TextPiece, TurnEnd, TurnUsage
+from sureact.server.turn_events import CallBegun, CallPiece, PartEndedEarly, TextPiece, TurnEnd, TurnUsage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -71,6 +71,7 @@ class ChatTurn:
         self._is_cut = False
         """Whether there is no room for more, although the model did not end its turn."""
         self._last: StepOutput | None = None
+        self._early_ends: list[PartEndedEarly] = []
         self._generation = new_generation()
         self._call_names: frozenset[str] = plan.tools.callable_names
 
@@ -128,6 +129,7 @@ class ChatTurn:
                 async for delta in deltas:
                     if text := trimmed.push(delta.text):
                         await self._emit(TextPiece("reasoning", text))
+            self._note_early_ends("reasoning")
         self._usage = replace(self._usage, reasoning_tokens=self._usage.completion_tokens - before)
         if self._context_room > _WRITTEN_TOKENS:
             await self._session.append(template_text(THINK_CLOSE + AFTER_THINK))
@@ -152,6 +154,7 @@ class ChatTurn:
         async with aclosing(self._stream(params, self._plan.constraint)) as deltas:
             async for delta in deltas:
                 await self._tell(delta.text, logprobs.push(delta, delta.text))
+        self._note_early_ends("content")
         await self._judge(self._plan.constraint)
 
     async def _text_before_call(self) -> bool:
@@ -190,6 +193,7 @@ class ChatTurn:
             async for delta in deltas:
                 text = shaper.push(delta.text)
                 await self._tell(text, logprobs.push(delta, text))
+        self._note_early_ends("content")
         assert self._last is not None, "a stream ends with its output"
         return self._last
 
@@ -289,6 +293,7 @@ class ChatTurn:
             if call_key(*call) in {call_key(*made) for made in self._made_calls}:
                 return False
             self._made_calls.append(call)
+        self._note_early_ends("call", index)
         await self._tell_call(index, text.name, untold)
         return True
 
@@ -331,6 +336,10 @@ class ChatTurn:
         total = usage.completion_tokens + own.completion_tokens
         self._usage = replace(usage, cached_tokens=cached, completion_tokens=total)
 
+    def _note_early_ends(self, part: Literal["reasoning", "content", "call"], call_index: int | None = None) -> None:
+        if self._last is not None:
+            self._early_ends += [PartEndedEarly(part, call_index, end) for end in self._last.early_ends]
+
     async def _judge(self, constraint: Constraint | None) -> None:
         """Have a finished constrained text judged once more before anybody is told that it is whole."""
         if constraint is not None and self._last is not None and self._last.finish_reason == "stop":
@@ -349,6 +358,7 @@ class ChatTurn:
             token_ids=tuple(self._session.token_ids[prompt_len:]),
             prompt_token_ids=tuple(self._plan.prompt_ids),
             usage=self._usage,
+            early_ends=tuple(self._early_ends) if self._plan.tells_early_ends else None,
         )
 
     def _stop_reason(self, output: StepOutput | None) -> str | int | None:

@@ -14,6 +14,7 @@ from sureact.server.chat_completions import run_all
 from sureact.server.chat_turn import told_stop_reason
 from sureact.server.event_stream import EventStream
 from sureact.server.field_values import boolean, integer, one_of, read_list, read_text, read_token_ids, refuse
+from sureact.server.guard_fields import are_guards_on, early_end_object
 from sureact.server.off_loop import on_thread
 from sureact.server.request_fields import MISSING, Field, honored, neutral, refused
 from sureact.server.request_record import new_generation
@@ -239,6 +240,8 @@ async def _generate(
         "finish_reason": output.finish_reason,
         "stop_reason": told_stop_reason(serving, output, job.params) if output.finish_reason == "stop" else None,
     }
+    if are_guards_on(values):
+        ending["early_ends"] = [early_end_object(end) for end in output.early_ends]
     if values["return_token_ids"]:
         ending |= {"token_ids": list(output.token_ids), "prompt_token_ids": job.prompt_ids}
     await send(choice.add("", (), ending))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sureact.server.guard_fields import RUNAWAY_NAMES
+
 
 def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
     return {
@@ -100,6 +102,7 @@ _ITEMS = [
         "reasoning", (), content=_parts("reasoning_text"), summary={"const": []}, encrypted_content={"type": "null"}
     ),
 ]
+_LIMIT = {"type": "integer", "minimum": 1}
 _FLAT_TOOL = _object(
     ("type", "name"),
     type={"const": "function"},
@@ -177,6 +180,13 @@ NAMED_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     ),
     "reasoning": _object(effort={"const": "none"}, context={"const": "auto"}, mode={"const": "standard"}),
     "response_stream_options": _object(include_usage={"const": True}, include_obfuscation={"const": False}),
+    "runaway": {
+        "anyOf": [
+            {"type": "boolean"},
+            {**_object((), **dict.fromkeys(RUNAWAY_NAMES, _LIMIT)), "minProperties": 1},
+        ]
+    },
+    "on_max_tokens": {"enum": ["cut", "close"]},
     "chat_template_kwargs": {
         "type": "object",
         "additionalProperties": {"type": ["string", "number", "boolean", "null"]},

@@ -7,7 +7,7 @@ import uuid
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from sureact.server.chat_answer import logprob_entry
+from sureact.server.chat_answer import logprob_entry, told_early_ends
 from sureact.server.turn_events import CallBegun, CallPiece, TextPiece, TurnEnd, TurnUsage
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ class ResponseAnswer:
         opened = [] if self._output else self._open_text("message")
         closed = self._close("incomplete" if is_cut else "completed")
         self._ending["usage"] = _usage_object(end.usage)
+        self._ending |= told_early_ends(end)
         if is_cut:
             self._ending["incomplete_details"] = {"reason": "max_output_tokens"}
             return [*opened, *closed, self._finish("incomplete")]

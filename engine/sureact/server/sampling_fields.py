@@ -19,6 +19,7 @@ from sureact.server.field_values import (
     text,
     token_ids,
 )
+from sureact.server.guard_fields import GUARD_FIELDS
 from sureact.server.request_fields import Field, honored, ignored, neutral, read_fields
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ SAMPLING_FIELDS: Sequence[Field] = (
     token_ids("stop_token_ids", default_text="none"),
     boolean("include_stop_str_in_output", False),
     boolean("ignore_eos", False),
+    *GUARD_FIELDS,
 )
 """Honored alike wherever text is generated."""
 
@@ -164,6 +166,7 @@ def sampling_params(values: Mapping[str, Any], *, max_tokens: int, logprobs: int
         include_stop=values["include_stop_str_in_output"],
         top_k=max(values["top_k"], 0),
         seed=None if values["seed"] is None else values["seed"] % (1 << 63),
+        on_max_tokens=values["on_max_tokens"] or "cut",
         **{name: values[name] for name in _SAME_NAMES},
     )
 
@@ -177,4 +180,5 @@ _SAME_NAMES = (
     "frequency_penalty",
     "min_tokens",
     "ignore_eos",
+    "runaway",
 )

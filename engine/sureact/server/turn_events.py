@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from sureact.outputs import StepLogprobs
+    from sureact.outputs import EarlyEnd, StepLogprobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,16 @@ class TurnUsage:
     reasoning_tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PartEndedEarly:
+    """A part of the turn, or a value in it, was ended because it ran on or its tokens were used up."""
+
+    part: Literal["reasoning", "content", "call"]
+    call_index: int | None
+    """None for what is no call."""
+    end: EarlyEnd
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnd:
     """The turn is over."""
@@ -57,6 +67,8 @@ class TurnEnd:
     """All ids that follow the prompt."""
     prompt_token_ids: tuple[int, ...]
     usage: TurnUsage
+    early_ends: tuple[PartEndedEarly, ...] | None = None
+    """None where the request asks for no guard."""
 
 
 TurnEvent: TypeAlias = TextPiece | CallBegun | CallPiece | TurnEnd

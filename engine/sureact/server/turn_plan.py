@@ -15,6 +15,7 @@ from sureact.server.api_error import ApiError, api_error_of
 from sureact.server.call_text import CallFormat
 from sureact.server.chat_fields import wanted_logprobs, wanted_thinking, wanted_tokens
 from sureact.server.chat_prompt import render_chat_prompt
+from sureact.server.guard_fields import are_guards_on
 from sureact.server.off_loop import on_thread
 from sureact.server.request_record import compile_time
 from sureact.server.sampling_fields import sampling_params
@@ -70,6 +71,7 @@ class TurnPlan:
     may_think: bool
     """Whether the model may begin a thought itself."""
     thinking_budget: int | None
+    tells_early_ends: bool
     cache_salt: str | None
 
 
@@ -132,6 +134,7 @@ def _plan(serving: Serving, values: Mapping[str, Any], cache_salt: str | None, n
         is_thinking=prompt.is_thinking,
         may_think=may_think,
         thinking_budget=wanted_thinking(values),
+        tells_early_ends=are_guards_on(values),
         cache_salt=cache_salt,
     )
 

@@ -82,6 +82,13 @@ _CASES: list[tuple[str, Read, Any, bool]] = [
     ("response_text", _RESPONSE["text"], {"verbosity": "low"}, False),
     ("reasoning", _RESPONSE["reasoning"], {"context": "auto"}, True),
     ("reasoning", _RESPONSE["reasoning"], {"effort": "low"}, False),
+    ("runaway", _RESPONSE["runaway"], True, True),
+    ("runaway", _RESPONSE["runaway"], {"array_items": 3}, True),
+    ("runaway", _RESPONSE["runaway"], {}, False),
+    ("runaway", _RESPONSE["runaway"], {"array_items": 0}, False),
+    ("runaway", _RESPONSE["runaway"], 3, False),
+    ("on_max_tokens", _RESPONSE["on_max_tokens"], "close", True),
+    ("on_max_tokens", _RESPONSE["on_max_tokens"], "stop", False),
     ("response_stream_options", _RESPONSE["stream_options"], {"include_usage": True}, True),
     ("response_stream_options", _RESPONSE["stream_options"], {"include_obfuscation": True}, False),
 ]
