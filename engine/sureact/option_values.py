@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 
 from sureact.errors import ConfigError
@@ -41,13 +42,15 @@ def require_text(name: str, value: object) -> None:
 
 
 def require_function(name: str, value: object) -> None:
-    """Judge a function, or None.
+    """Judge a function that is called and not awaited, or None.
 
     Raises:
-        ConfigError: it cannot be called.
+        ConfigError: it cannot be called, or is asynchronous, so that a call would do nothing.
     """
     if value is not None and not callable(value):
         raise ConfigError(f"{name} is {value!r}; it must be a function, or None.")
+    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004
+        raise ConfigError(f"{name} is {value!r}, which is asynchronous; it must be a plain function, or None.")
 
 
 def require_path(name: str, value: object) -> None:

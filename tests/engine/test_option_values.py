@@ -77,6 +77,23 @@ def test_an_option_of_react_alone_is_refused_too(options: dict[str, Any]):
         ReAct("question -> answer", [look_up], lm=ScriptedModel([]), **options)
 
 
+class AsyncListener:
+    async def __call__(self, event: object) -> None:
+        """Never awaited."""
+
+
+async def listen(event: object) -> None:
+    """Never awaited."""
+
+
+@pytest.mark.parametrize("listener", [listen, AsyncListener()])
+@pytest.mark.parametrize("module", [ReAct, ReActV2, Predict])
+def test_a_listener_that_would_never_run_is_refused(module: Any, listener: Any):
+    options: dict[str, Any] = {} if module is Predict else {"tools": []}
+    with pytest.raises(ConfigError, match=r"on_event is .*asynchronous"):
+        module("question -> answer", lm=ScriptedModel([]), on_event=listener, **options)
+
+
 @pytest.mark.parametrize("agent", [ReAct, ReActV2])
 def test_the_steps_of_one_run_are_judged_like_those_of_all(agent: Any):
     with pytest.raises(ConfigError, match="max_iters is '2'; it must be a whole number, at least 1"):
