@@ -86,6 +86,8 @@ class AgentContext(Generic[FormatT]):
         """What was generated for the last part; nothing where it was taken over from an interrupted run."""
         self.budget = RunBudget(limits, self.usage)
         """What is left of the run's tokens and seconds."""
+        self.is_opening_told = True
+        """Whether the text of the opening is all that stands there: a secret that it does not hold is not there."""
         self._lm = lm
         self._format = prompt_format
         self._limits = limits

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sureact.agent.agent_run import AgentRun
 from sureact.agent.call_rules import CallChoice, call_key
 from sureact.agent.recorded_run import RecordedRun, RecordedStep, require_steps, run_of
+from sureact.agent.recorded_signature import recorded_signature
 from sureact.agent.resume import earlier_calls
 from sureact.agent.run_trace import token_texts
 from sureact.agent.token_limits import TokenLimits
@@ -108,18 +109,17 @@ def recorded_agent(run: RecordedRun, lm: LanguageModel) -> ReAct:
     """Return an agent as the header of a run describes it; its tools cannot be called.
 
     Raises:
-        TraceError: the trace is of version 1, which does not tell the signature, or the run one of `ReActV2`.
-        SignatureError: the signature has types that a text cannot name.
+        TraceError: the trace is of version 1, which does not tell the signature, or the run one of `ReActV2`; or the
+            signature has types that a text cannot name.
+        SignatureError: the same, in a trace that only tells how types were shown to the model.
     """
     from sureact.agent.react import ReAct
-    from sureact.agent.signature import Signature
     from sureact.agent.tool import FINISH
 
     require_steps(run)
     if "signature" not in run.header:
         raise TraceError(f"The run {run.run_id} is of trace version 1, which does not tell its signature.")
-    recorded = run.header["signature"]
-    signature = Signature(signature_text(recorded), recorded["instructions"])
+    signature = recorded_signature(run.header["signature"])
     tools = [_tool_of(tool) for tool in run.header["tools"] if tool["name"] != FINISH]
     names = ("max_iters", "on_repeat", "prompt_format", "require_tools")
     options = {name: run.header[name] for name in names if name in run.header}
@@ -127,13 +127,11 @@ def recorded_agent(run: RecordedRun, lm: LanguageModel) -> ReAct:
     agent = ReAct(signature, tools, lm=lm, limits=TokenLimits.recorded(run.header), **options)
     demos = run.header.get("demos", {})
     agent.react.demos, agent.extract.predict.demos = demos.get("react", []), demos.get("extract", [])
+    for name, learned in run.header.get("predictors", {}).items():
+        predictor = agent.react if name == "react" else agent.extract.predict
+        fields = predictor.signature.with_instructions(learned["instructions"])
+        predictor.signature = fields.with_descriptions(learned["descriptions"])
     return agent
-
-
-def signature_text(recorded: dict[str, Any]) -> str:
-    """Return a recorded signature as the text that a signature is made of."""
-    sides = (recorded["input_types"], recorded["output_types"])
-    return " -> ".join(", ".join(f"{name}: {kind}" for name, kind in side.items()) for side in sides)
 
 
 def _tool_of(recorded: dict[str, Any]) -> Any:
@@ -142,7 +140,13 @@ def _tool_of(recorded: dict[str, Any]) -> Any:
     def not_run(**_: object) -> None:
         raise ConfigError(f"The tool {recorded['name']!r} is only recorded, so it cannot be called.")
 
-    return Tool(not_run, name=recorded["name"], desc=recorded["description"], args=recorded["parameters"])
+    return Tool(
+        not_run,
+        name=recorded["name"],
+        desc=recorded["description"],
+        args=recorded["parameters"],
+        title=recorded.get("title"),
+    )
 
 
 class _Replay:

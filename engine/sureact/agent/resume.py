@@ -12,11 +12,12 @@ from sureact.agent.call_rules import EarlierCalls
 from sureact.agent.prediction import Prediction, RunUsage
 from sureact.agent.prompt_format import args_json
 from sureact.agent.recorded_run import RecordedPart, RecordedRun, RecordedStep, require_steps, run_of, step_of
+from sureact.agent.recorded_signature import signature_record
 from sureact.agent.redaction import MARK
 from sureact.agent.tool import FINISH
 from sureact.agent.tool_call import ToolResult
 from sureact.agent.tool_run import with_edit_note
-from sureact.agent.trace_header import changed_tools, demos_digest, fingerprint_of, signature_record
+from sureact.agent.trace_header import changed_tools, demos_digest, fingerprint_of
 from sureact.agent.trajectory import Step, Trajectory
 from sureact.errors import ConfigError, ToolExecutionError, TraceError
 from sureact.outputs import StepOutput, TokenUsage
@@ -163,7 +164,7 @@ def resume_point(
         next_index=run.next_index,
     )
     _fill_context(point, run, agent.prompt_format, keeps_ids=not changes)
-    point.earlier = earlier_calls(run)
+    point.earlier = earlier_calls(run, counts_dry=agent.dry_run)
     point.is_finished = any(step.finished and step.finished.tool_name == FINISH for step in run.finished_steps)
     _open_step(point, run, agent, on_unfinished)
     parts = (part for step in run.steps.values() for part in (step.thought, step.call) if part is not None)
@@ -182,12 +183,18 @@ def _check_agent(agent: ReAct, run: RecordedRun, allow_changed_tools: bool) -> d
         _check_same(f"model {agent.lm.name} with the files", recorded[:12], current[:12], "lm=")
     if "signature" in header:
         current_signature = signature_record(agent.signature)
-        for part in ("input_types", "output_types"):
-            _check_same(part.replace("_", " "), header["signature"][part], current_signature[part], "signature")
+        for part in ("input_types", "output_types", "input_annotations", "output_annotations"):
+            if part in header["signature"]:
+                _check_same(part.replace("_", " "), header["signature"][part], current_signature[part], "signature")
     if header.get("demos_digest", current := demos_digest(agent)) != current:
         raise ConfigError(
             f"The demos of the agent's predictors are not those that the run {run.run_id} was begun with, and its "
             "prompt holds them. Set them as they were."
+        )
+    if header.get("is_redacted") and run.outputs is None and not agent.redact:
+        raise ConfigError(
+            f"The run {run.run_id} keeps secrets out of its trace, and this agent has no redact=, so it would write "
+            "them. Resume it from Python, with redact= as it was."
         )
     changes = changed_tools(header, agent.tools)
     if changes and not allow_changed_tools:
@@ -250,12 +257,14 @@ def _kept(run: RecordedRun) -> list[Step]:
     return [step for step in steps if step is not None and step.index not in dropped]
 
 
-def earlier_calls(run: RecordedRun, before_index: int | None = None) -> EarlierCalls:
-    """Return the calls that were made, up to a step."""
+def earlier_calls(run: RecordedRun, before_index: int | None = None, *, counts_dry: bool = True) -> EarlierCalls:
+    """Return the calls that were made, up to a step; those of a dry run were not, for a run that makes calls."""
     earlier = EarlierCalls()
     for step in run.finished_steps:
         is_before = before_index is None or step.index < before_index
-        if is_before and step.finished is not None and (step.started is not None or step.finished.outcome == "denied"):
+        if not is_before or step.finished is None or (step.finished.outcome == "dry_run" and not counts_dry):
+            continue
+        if step.started is not None or step.finished.outcome == "denied":
             earlier.add(step.finished)
     return earlier
 
@@ -355,8 +364,17 @@ def _prediction(agent: ReAct, run: RecordedRun) -> Prediction:
     later = [step.finished for step in run.finished_steps if step.index >= run.since_truncated]
     steps = [*_kept(run), *(step for step in later if step is not None)]
     return Prediction(
-        agent.convert_outputs(run.outputs["outputs"]),
+        agent.convert_outputs(_written_outputs(run.outputs)),
         usage=RunUsage(**run.outputs["usage"]),
         trajectory=Trajectory(steps),
         termination_reason=run.outputs["termination_reason"],
     )
+
+
+def _written_outputs(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outputs as the model wrote them: a value of the user's own type may be written otherwise than read."""
+    try:
+        written = json.loads(record["generation"]["text"])
+    except (LookupError, TypeError, ValueError):
+        return record["outputs"]
+    return written if isinstance(written, dict) else record["outputs"]

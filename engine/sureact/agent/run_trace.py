@@ -55,6 +55,7 @@ class RunTrace:
         """
         patterns = list(redact)
         redactor = Redactor(patterns) if patterns else None
+        self._is_redacted = redactor is not None
         if redactor and resumed:
             redactor.learn({"inputs": resumed.inputs})
         self._run_id = resumed.run_id if resumed else uuid.uuid4().hex
@@ -97,7 +98,7 @@ class RunTrace:
         self._vocabulary = getattr(agent.lm, "vocabulary", None)
         versions = {"version": TRACE_VERSION, "sureact_version": __version__}
         if self._resumed is None:
-            self._write("header", **versions, **header_of(agent, inputs, max_iters))
+            self._write("header", **versions, **header_of(agent, inputs, max_iters), is_redacted=self._is_redacted)
             return
         self._write(
             "resumed",
@@ -111,7 +112,8 @@ class RunTrace:
         """Record the opening prompt. From now on, the token ids of a part are those that it added to the context."""
         self._run = run
         if self._resumed is None or not self._resumed.has_prompt:
-            self._write_part("prompt", text=run.opening_text)
+            withheld = {"context_ids": None} if self._is_redacted and not run.is_opening_told else {}
+            self._write_part("prompt", text=run.opening_text, **withheld)
         elif self._writer is not None:
             self._num_written = len(run.token_ids)
 
@@ -187,7 +189,7 @@ class RunTrace:
         token_ids = self._run.token_ids
         added = list(token_ids[self._num_written :])
         self._num_written = len(token_ids)
-        self._write(record_type, **values, context_ids=added)
+        self._write(record_type, **({"context_ids": added} | values))
 
     def _write(self, record_type: str, **values: object) -> None:
         if self._writer is not None:

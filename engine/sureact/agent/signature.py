@@ -17,12 +17,13 @@ from sureact.errors import SignatureError
 
 RESERVED_INPUTS = frozenset({"self", "trajectory", "max_iters"})
 RESERVED_OUTPUTS = PREDICTION_NAMES | {"reasoning", "keys"}
-_TYPE_NAMES: dict[str, Any] = {
+TYPE_NAMES: dict[str, Any] = {
     **{name: getattr(builtins, name) for name in ("str", "int", "float", "bool", "list", "dict", "tuple")},
     **{name: getattr(typing, name) for name in ("Any", "Literal", "Optional", "Union", "List", "Dict", "Tuple")},
     **{name: getattr(datetime, name) for name in ("date", "datetime", "time")},
     "None": None,
 }
+"""What a signature text can name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +243,8 @@ def _type_of(node: ast.expr, text: str) -> Any:
             return value
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
             return -value
-        case ast.Name(id=name) if name in _TYPE_NAMES:
-            return _TYPE_NAMES[name]
+        case ast.Name(id=name) if name in TYPE_NAMES:
+            return TYPE_NAMES[name]
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return tuple(_type_of(item, text) for item in items)
         case ast.Subscript(value=ast.Name() as generic, slice=arguments):
@@ -252,7 +253,7 @@ def _type_of(node: ast.expr, text: str) -> Any:
             return typing.Union[_type_of(left, text), _type_of(right, text)]  # noqa: UP007  `|` fails on two None
         case _:
             raise SignatureError(
-                f"Signature {text!r}: type {ast.unparse(node)!r} is unknown. A text can name {_quoted(_TYPE_NAMES)}; "
+                f"Signature {text!r}: type {ast.unparse(node)!r} is unknown. A text can name {_quoted(TYPE_NAMES)}; "
                 "for other types write the signature as a class."
             )
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_jsonable_python
 
+from sureact.agent.recorded_signature import described, signature_record
 from sureact.agent.tool_notation import function_notation
-from sureact.agent.type_notation import type_notation
 
 if TYPE_CHECKING:
-    from sureact.agent.json_object import ObjectField
     from sureact.agent.language_model import LanguageModel
     from sureact.agent.react import ReAct
-    from sureact.agent.signature import Signature
     from sureact.agent.tool import Tool
 
 
@@ -29,6 +27,7 @@ def header_of(agent: ReAct, inputs: Mapping[str, Any], max_iters: int) -> dict[s
         "context_len": agent.lm.context_len,
         "prompt_format": agent.prompt_format.name,
         "signature": signature_record(agent.signature),
+        "predictors": _predictors(agent),
         "inputs": dict(inputs),
         "tools": [tool_record(tool) for tool in agent.tools.values()],
         "limits": asdict(agent.limits),
@@ -38,6 +37,17 @@ def header_of(agent: ReAct, inputs: Mapping[str, Any], max_iters: int) -> dict[s
         "finish_after_error": agent.rules.finish_after_error,
         "demos": demos_record(agent),
         "demos_digest": demos_digest(agent),
+    }
+
+
+def _predictors(agent: ReAct) -> dict[str, dict[str, Any]]:
+    """Return instructions and descriptions of the predictors, which stand in the prompt and may be learned."""
+    return {
+        name.removesuffix(".predict"): {
+            "instructions": predictor.signature.instructions,
+            "descriptions": described(predictor.signature),
+        }
+        for name, predictor in agent.named_predictors()
     }
 
 
@@ -55,9 +65,9 @@ def demos_digest(agent: ReAct) -> str:
 
 
 def tool_record(tool: Tool) -> dict[str, Any]:
-    """Return a tool as the model sees it, with a digest of that."""
+    """Return a tool as the model sees it, with a digest of all of that but the title."""
     shown = cast("dict[str, Any]", function_notation(tool)["function"])
-    return {**shown, "digest": tool_digest(shown)}
+    return {**shown, "title": tool.title, "digest": tool_digest(shown)}
 
 
 def tool_digest(shown: Mapping[str, Any]) -> str:
@@ -66,35 +76,21 @@ def tool_digest(shown: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def signature_record(signature: Signature) -> dict[str, Any]:
-    """Return instructions and types of a signature."""
-    return {
-        "instructions": signature.instructions,
-        "input_types": _types(signature.inputs),
-        "output_types": _types(signature.outputs),
-    }
-
-
 def changed_tools(header: Mapping[str, Any], tools: Mapping[str, Tool]) -> dict[str, str]:
     """Return the tools that differ from those of a header, each with what is different."""
-    recorded = {tool["name"]: tool.get("digest") or tool_digest(tool) for tool in header["tools"]}
-    current = {name: tool_record(tool)["digest"] for name, tool in tools.items()}
+    recorded = {tool["name"]: tool for tool in header["tools"]}
+    current = {name: tool_record(tool) for name, tool in tools.items()}
     changes = {name: "is gone" for name in recorded if name not in current}
     changes |= {name: "is new" for name in current if name not in recorded}
-    return changes | {
-        name: "has another description or schema"
-        for name in recorded
-        if name in current and recorded[name] != current[name]
-    }
+    for name in recorded.keys() & current.keys():
+        old, new = recorded[name], current[name]
+        if (old.get("digest") or tool_digest(old)) != new["digest"]:
+            changes[name] = "has another description or schema"
+        elif old.get("title", new["title"]) != new["title"]:  # which some formats show
+            changes[name] = "has another title"
+    return {name: changes[name] for name in (*recorded, *current) if name in changes}
 
 
 def fingerprint_of(lm: LanguageModel) -> str | None:
     """Return what tells the model's weights and tokenizer from others, if it knows."""
     return getattr(getattr(lm, "session_origin", None), "fingerprint", None)
-
-
-def _types(fields: Mapping[str, ObjectField]) -> dict[str, str]:
-    from sureact.agent.json_object import JsonObject
-
-    schema = JsonObject("Fields", fields).schema
-    return {name: type_notation(field, schema) for name, field in schema.get("properties", {}).items()}

@@ -24,8 +24,10 @@ class ToolRecord(TypedDict):
     name: str
     description: str
     parameters: dict[str, Any]
+    title: NotRequired[str]
+    """Name for people; not in early files."""
     digest: NotRequired[str]
-    """SHA-256 over the three above; not in version 1."""
+    """SHA-256 over name, description and parameters; not in version 1."""
 
 
 class UsageRecord(TypedDict):
@@ -81,7 +83,11 @@ class HeaderRecord(RecordStart):
     context_len: NotRequired[int]
     prompt_format: str
     signature: NotRequired[dict[str, Any]]
-    """`instructions`, and the types by name: `input_types`, `output_types`."""
+    """`instructions`, and by name: types as the model reads them (`input_types`, `output_types`), as a signature text
+    names them, or None (`input_annotations`, `output_annotations`), and `descriptions`; the last three not in early
+    files."""
+    predictors: NotRequired[dict[str, dict[str, Any]]]
+    """`instructions` and `descriptions` of the predictors `react` and `extract`; not in early files."""
     inputs: dict[str, Any]
     tools: list[ToolRecord]
     limits: NotRequired[dict[str, Any]]
@@ -96,6 +102,8 @@ class HeaderRecord(RecordStart):
     """Demos of the predictors `react` and `extract.predict`; from version 3 on."""
     demos_digest: NotRequired[str]
     """SHA-256 over them."""
+    is_redacted: NotRequired[bool]
+    """Whether secrets are taken out of the records; not in early files."""
 
 
 class PromptRecord(RecordStart):

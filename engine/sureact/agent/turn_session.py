@@ -74,6 +74,7 @@ class TurnSession(AgentContext["QwenToolTurnsFormat"]):
         if history.token_ids and history.origin == origin:
             self._session.append(history.token_ids)
             before = f"[{len(history.token_ids):,} tokens of the conversation so far]"
+            self.is_opening_told = False
         else:
             if history.token_ids:
                 _logger.warning(

@@ -72,8 +72,7 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
         ModelNotFoundError: the model is not on this disk by the name that the trace has.
     """
     from sureact.agent.recorded_run import require_steps, run_of
-    from sureact.agent.replay import signature_text
-    from sureact.agent.signature import Signature
+    from sureact.agent.recorded_signature import recorded_signature
     from sureact.agent.token_limits import TokenLimits
 
     header = require_steps(run_of(arguments.resume, arguments.run)).header
@@ -83,8 +82,8 @@ def recorded_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "prompt_format": header["prompt_format"],
     }
     if "limits" in header:
-        recorded = header["signature"]
-        options["signature"] = Signature(signature_text(recorded), recorded["instructions"])
+        if arguments.signature is None:
+            options["signature"] = recorded_signature(header["signature"])
         options["limits"] = TokenLimits.recorded(header)
         options["on_repeat"] = header["on_repeat"]
         options["require_tools"] = header.get("require_tools", [])

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,16 @@ def test_a_trace_of_the_turns_is_neither_resumed_nor_replayed(tmp_path: Path):
 def test_secrets_are_kept_out_of_the_trace(tmp_path: Path):
     agent(*RUN, trace=tmp_path / "t.jsonl", redact=["question"])(question="my secret")
     assert "my secret" not in (tmp_path / "t.jsonl").read_text()
+
+
+def test_secrets_of_a_conversation_that_goes_on_are_kept_out_of_its_token_ids_too(tmp_path: Path):
+    path = tmp_path / "t.jsonl"
+    react = agent(*RUN, *SUBMIT, trace=path, redact=[re.compile(r"sk-\w+")])
+    first = react(question="Use sk-12345678.")
+    react(question="And now?", history=first.history)
+    told = [record["context_ids"] for record in read_trace(path) if record.get("context_ids")]
+    assert told
+    assert not any("sk-12345678" in decode(ids) for ids in told)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import pytest
 
 from sureact.agent.react import ReAct
 from sureact.agent.recorded_run import run_of
-from sureact.agent.replay import recorded_agent, replay, signature_text
+from sureact.agent.replay import recorded_agent, replay
 from sureact.agent.scripted_model import ScriptedModel, byte_vocabulary
-from sureact.agent.signature import Signature
+from sureact.agent.signature import InputField, OutputField, Signature
 from sureact.agent.token_limits import TokenLimits
-from sureact.agent.trace_header import signature_record
+from sureact.agent.tool import Tool
 from sureact.engine import Engine
 from sureact.errors import ConfigError, OutputTruncatedError, TraceError
 
@@ -143,10 +143,33 @@ def test_a_recorded_tool_cannot_be_called(path: Path) -> None:
         react.tools["add"](a=1)
 
 
-def test_a_signature_comes_back_as_it_was_written() -> None:
-    text = "q: str, n: list[int] | None -> a: Literal[\"x\", 'y'], b: dict[str, float]"
-    record = signature_record(Signature(text))
-    assert signature_record(Signature(signature_text(record), record["instructions"])) == record
+class Ask(Signature):
+    """Answer briefly."""
+
+    question: str = InputField(desc="what the user wants to know")
+    n: int = InputField()
+    answer: str = OutputField(desc="one word")
+
+
+@pytest.mark.parametrize("prompt_format", ["fields", "qwen_react"])
+def test_what_the_prompt_holds_of_fields_titles_and_learned_instructions_is_replayed(
+    tmp_path: Path, prompt_format: str
+) -> None:
+    written = tmp_path / "asked.jsonl"
+
+    def asked(lm: ScriptedModel, trace: Path | None) -> ReAct:
+        react = ReAct(Ask, [Tool(add, title="Plus")], lm=lm, prompt_format=prompt_format, trace=trace)
+        react.react.signature = react.react.signature.with_instructions("Be terse.")
+        react.extract.predict.signature = react.extract.predict.signature.with_descriptions({"answer": "a word"})
+        return react
+
+    script = {
+        "fields": [" Done.\n", "Action: finish\nArguments: {}\n", '{"reasoning": "", "answer": "x"}'],
+        "qwen_react": [" Done.\n", "Final Answer:\n", '{"reasoning": "", "answer": "x"}'],
+    }[prompt_format]
+    asked(ScriptedModel(script), written)(question="?", n=1)
+    report = replay(recorded_agent(run_of(written), ScriptedModel(script)), written)
+    assert (report.difference, report.is_whole, report.changed_masks) == (None, True, [])
 
 
 @pytest.mark.parametrize("on_max_tokens", ["cut", "close"])

@@ -2,13 +2,11 @@ from typing import Literal
 
 from sureact.agent.react import ReAct
 from sureact.agent.scripted_model import ScriptedModel
-from sureact.agent.signature import Signature
 from sureact.agent.tool import Tool
 from sureact.agent.trace_header import (
     changed_tools,
     fingerprint_of,
     header_of,
-    signature_record,
     tool_digest,
     tool_record,
 )
@@ -41,13 +39,10 @@ def test_changes_are_named_tool_by_tool() -> None:
         "see": "is new",
         "look": "has another description or schema",
     }
-
-
-def test_a_signature_is_written_with_its_types() -> None:
-    record = signature_record(Signature("q, n: list[int] | None -> a: Literal['x', 'y'], b: date"))
-    assert record["input_types"] == {"q": "str", "n": "list[int] | None"}
-    assert record["output_types"]["a"] == 'Literal["x", "y"]'
-    assert signature_record(Signature("-> a"))["input_types"] == {}
+    titled = {**react.tools, "look": Tool(look, title="Look")}
+    assert changed_tools(header, titled) == {"look": "has another title"}
+    del header["tools"][0]["title"]  # as it was not always told
+    assert changed_tools(header, titled) == {}
 
 
 def test_a_model_that_does_not_know_its_files_has_no_fingerprint() -> None:

@@ -233,3 +233,20 @@ def test_a_process_that_is_killed_again_and_again_ends_as_if_it_had_not_been(tmp
     said, _ = start(0).communicate()
     whole, _ = start(0, tmp_path / "whole.jsonl").communicate()
     assert json.loads(said) == json.loads(whole)
+
+
+@pytest.mark.parametrize("given", [(), ("--signature", "much -> day: date")])
+def test_types_of_the_signature_come_back_from_the_trace(
+    tmp_path: Path, tools: Path, say: Callable[..., None], capsys: pytest.CaptureFixture[str], given: tuple[str, ...]
+) -> None:
+    path = tmp_path / "day.jsonl"
+    script = (*SCRIPT[:4], '{"reasoning": "", "day": "2024-03-01"}')
+    say(*script)
+    words = ["--tools", str(tools), "--signature", "much -> day: date", "--trace", str(path), "--format", "fields"]
+    assert main(["run", "3?", *words]) == 0
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:6]))  # up to the first observation
+    say(*script[2:])
+    capsys.readouterr()
+    assert main(["run", "--resume", str(path), "--tools", str(tools), *given]) == 0
+    assert capsys.readouterr().out.endswith("2024-03-01\n")
