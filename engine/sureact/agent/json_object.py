@@ -9,7 +9,7 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Required, cast, get_origin
 
 from typing_extensions import TypedDict
 
@@ -47,7 +47,9 @@ class JsonObject:
         """JSON schema of the object, closed, with `$defs` where types are shared or recursive."""
 
     def convert(self, values: Mapping[str, object]) -> dict[str, Any]:
-        """Turn parsed JSON into the fields' Python types; missing optional fields stay missing.
+        """Turn parsed JSON into the fields' Python types.
+
+        Missing optional fields stay missing, but those whose annotation has a `pydantic.Field` with a default get it.
 
         Raises:
             ValueError: a value is refused, one line a field.
@@ -61,11 +63,14 @@ class JsonObject:
 
 
 def _adapter(name: str, fields: Mapping[str, ObjectField]) -> TypeAdapter[dict[str, Any]]:
-    from pydantic import ConfigDict, TypeAdapter
-
     for field_name, field in fields.items():
         _require_json_type(field_name, field.annotation)
-    annotations = {field_name: _annotation(field) for field_name, field in fields.items()}
+    return _typed_dictionary(name, {field_name: _annotation(field) for field_name, field in fields.items()})
+
+
+def _typed_dictionary(name: str, annotations: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
+    from pydantic import ConfigDict, TypeAdapter
+
     # A typed dictionary, not a model: a model refuses fields named `json`, `copy` or `_x`.
     object_type: Any = TypedDict(name, annotations)  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
     object_type.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
@@ -80,29 +85,28 @@ def _annotation(field: ObjectField) -> Any:
 
 
 def _require_json_type(field_name: str, annotation: Any) -> None:
-    from pydantic import TypeAdapter
+    from sureact.agent.object_schema import ObjectSchema
 
+    if get_origin(annotation) in (NotRequired, Required):
+        raise TypeError(f"{field_name!r} has type {annotation!r}, which is one only inside a TypedDict")
     try:
-        TypeAdapter(annotation).json_schema()
+        # As a field: a `pydantic.Field` may say what has no meaning anywhere else, such as an alias.
+        _typed_dictionary("Field", {field_name: annotation}).json_schema(schema_generator=ObjectSchema)
     except Exception as error:  # a type is the user's code: its own schema hooks run here and may raise anything
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise TypeError(f"{field_name!r} has type {annotation!r}, which JSON cannot carry: {reason}") from error
 
 
 def _schema(adapter: TypeAdapter[dict[str, Any]], fields: Mapping[str, ObjectField]) -> dict[str, Any]:
-    from pydantic.json_schema import GenerateJsonSchema
+    from sureact.agent.object_schema import ObjectSchema
 
-    class WithoutFieldTitles(GenerateJsonSchema):
-        """Titles only repeat the names of the fields, and the model reads them."""
-
-        def field_title_should_be_set(self, schema: Any) -> bool:
-            return False
-
-    schema = adapter.json_schema(schema_generator=WithoutFieldTitles)
+    schema = adapter.json_schema(schema_generator=ObjectSchema)
     schema.pop("title", None)
     for name, field in fields.items():
         if not field.is_required:
-            schema["properties"][name] |= _default(name, field.default)
+            default = _default(name, field.default)
+            if name in schema["properties"]:  # it may stand under an alias
+                schema["properties"][name] |= default
     return schema
 
 

@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sureact.agent.call_policy import TRANSIENT, CallPolicy
-from sureact.agent.docstring import parse_docstring
 from sureact.agent.isolated_tool import IsolatedTool
 from sureact.agent.tool_attempt import Attempt, Render, ToolAttempt
+from sureact.agent.tool_callable import callable_docstring
 from sureact.agent.tool_schema import checked_name, described_arguments, given_schema
 from sureact.agent.tool_state import RunInstances, ToolMethod, ToolState
 from sureact.errors import ToolDefinitionError, ToolExecutionError
@@ -41,8 +41,13 @@ FINISH = "finish"
 class Tool:
     """A function with the schema of its arguments.
 
-    What is not given is read from the function: its name, its docstring (Google, NumPy or reST) and its annotations.
-    It may be async, which runs on an event loop of its own thread, so that it can be called from anywhere.
+    What is not given is read from the function: its name, its docstring (Google, NumPy or reST) and its annotations,
+    with `pydantic.Field` in an `Annotated` or as the default. Of a `functools.partial` it is read from what that wraps,
+    and what is bound is not offered to the model. A function may be async, which runs on an event loop of its own
+    thread, so that it can be called from anywhere. It may change its arguments: each call has its own.
+
+    A `datetime` or `time` that the model writes always has a time zone, as the JSON formats ask: compare it with
+    `datetime.now(datetime.UTC)`. One of `pydantic.NaiveDatetime` has none.
 
     Where an agent is called, its functions are called too: on that thread. With a time limit, in `acall`, in `batch`
     and in a server each call has a thread of its own. On Linux that steps back for all others once the call has
@@ -102,7 +107,7 @@ class Tool:
         self.policy = CallPolicy(timeout_s=timeout_s, retries=retries, retry_on=retry_on, backoff_s=backoff_s)
         described = func.function if isinstance(func, ToolMethod) else func
         self.name = checked_name(func, name)
-        docstring = parse_docstring(inspect.getdoc(described))
+        docstring = callable_docstring(described)
         self.desc = docstring.summary if desc is None else desc
         self.title = self.name if title is None else title
         self.repeatable = repeatable
@@ -256,10 +261,12 @@ class Tool:
         return self.policy.run(lambda: self._attempt(args, render, timeout_s, cancellation), cancellation)
 
     def _converted(self, args: Mapping[str, object]) -> dict[str, Any]:
+        # Each attempt has its own: the arguments that are recorded and compared are those that the model wrote.
+        own = {name: _copied(value) for name, value in args.items()}
         if self._object is None:
-            return dict(args)
+            return own
         try:
-            return self._object.convert(args)
+            return self._object.convert(own)
         except ValueError as error:
             raise ToolExecutionError(f"{self.name} refuses {dict(args)!r}: {error}") from error
 
@@ -290,6 +297,16 @@ def tools_by_name(tools: Iterable[ToolLike]) -> dict[str, Tool]:
                 raise ToolDefinitionError(f"Two tools are called {tool.name!r}; rename one with Tool(func, name=...).")
             named[tool.name] = tool
     return named
+
+
+def _copied(value: object) -> object:
+    """Copy JSON. What is none stays as it is: an object that the user gave `__call__` is the user's."""
+    if isinstance(value, dict):
+        given = cast("dict[object, object]", value)
+        return dict(zip(given, map(_copied, given.values()), strict=True))
+    if isinstance(value, list):
+        return list(map(_copied, cast("list[object]", value)))
+    return value
 
 
 def _check_options(switches: Mapping[str, object], desc: object, title: object) -> None:

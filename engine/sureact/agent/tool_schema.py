@@ -7,24 +7,25 @@ import re
 import typing
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from sureact.agent.docstring import Docstring
 from sureact.agent.json_object import JsonObject, ObjectField
+from sureact.agent.tool_callable import annotated_callable, bound_names, callable_name
 from sureact.errors import ToolDefinitionError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 def checked_name(func: Callable[..., object], name: str | None) -> str:
-    """Return the given name, else that of the function.
+    """Return the given name, else that of the function, which for a `functools.partial` is what it wraps.
 
     Raises:
         ToolDefinitionError: it cannot name a tool.
     """
     if not callable(func):
         raise ToolDefinitionError(f"A tool is made from a callable, not from {func!r}.")
-    found = getattr(func, "__name__", type(func).__name__) if name is None else name
+    found = callable_name(func) if name is None else name
     if not isinstance(found, str) or not _NAME.fullmatch(found):
         raise ToolDefinitionError(
             f"{found!r} cannot name a tool: a letter or `_`, then letters, digits, `_`, `.`, `-`, at most 64. "
@@ -66,7 +67,7 @@ def given_schema(args: Any, tool_name: str) -> dict[str, Any]:
 def described_arguments(
     func: Callable[..., object], tool_name: str, docstring: Docstring, *, has_self: bool = False
 ) -> JsonObject:
-    """Return what a function takes.
+    """Return what a function takes. What a `functools.partial` binds is not among it.
 
     Args:
         func: the function.
@@ -78,19 +79,32 @@ def described_arguments(
         ToolDefinitionError: the arguments cannot be described.
     """
     types = _type_hints(func, tool_name)
+    bound = bound_names(func)
     fields: dict[str, ObjectField] = {}
     for parameter in list(_parameters(func, tool_name))[has_self:]:
+        if parameter.name in bound:
+            continue
         _require_keyword(parameter, tool_name)
         if parameter.name not in types:
             warnings.warn(
                 f"Tool {tool_name!r}: {parameter.name!r} has no annotation, so any JSON is allowed.", stacklevel=4
             )
         annotation = types.get(parameter.name, Any)
-        fields[parameter.name] = ObjectField(annotation, docstring.params.get(parameter.name, ""), parameter.default)
+        fields[parameter.name] = _field(annotation, docstring.params.get(parameter.name, ""), parameter.default)
     try:
         return JsonObject(f"{tool_name}_arguments", fields)
     except TypeError as error:
         raise ToolDefinitionError(f"Tool {tool_name!r}: {error}. Give its schema with Tool(func, args=...).") from error
+
+
+def _field(annotation: Any, desc: str, default: object) -> ObjectField:
+    """Return a parameter as a field. A default that is a `pydantic.Field(...)` describes it, and holds its default."""
+    from pydantic.fields import FieldInfo
+
+    if not isinstance(default, FieldInfo):
+        return ObjectField(annotation, desc, default)
+    has_value = not default.is_required() and default.default_factory is None
+    return ObjectField(Annotated[annotation, default], desc, default.default if has_value else inspect.Parameter.empty)
 
 
 def _parameters(func: Callable[..., object], tool_name: str) -> Iterable[inspect.Parameter]:
@@ -101,9 +115,8 @@ def _parameters(func: Callable[..., object], tool_name: str) -> Iterable[inspect
 
 
 def _type_hints(func: Callable[..., object], tool_name: str) -> dict[str, Any]:
-    target = func if inspect.isroutine(func) else getattr(func, "func", type(func).__call__)
     try:
-        return typing.get_type_hints(target, include_extras=True)
+        return typing.get_type_hints(annotated_callable(func), include_extras=True)
     except Exception as error:  # an annotation written as text is the user's code and may raise anything
         raise ToolDefinitionError(
             f"Tool {tool_name!r} has an annotation that cannot be read: {type(error).__name__}: {error}"

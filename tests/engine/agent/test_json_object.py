@@ -1,10 +1,10 @@
 import datetime
 import enum
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from sureact.agent.json_object import JsonObject, ObjectField
 
@@ -47,6 +47,20 @@ def test_a_missing_optional_field_stays_missing():
     assert JsonObject("T", {"a": ObjectField(int, default=3)}).convert({}) == {}
 
 
+def test_a_missing_field_gets_the_default_that_its_annotation_has():
+    with_default: Any = Annotated[int, Field(default=3)]
+    with_factory: Any = Annotated[list[int], Field(default_factory=list)]
+    described = JsonObject("T", {"a": ObjectField(with_default), "b": ObjectField(with_factory)})
+    assert "required" not in described.schema
+    assert described.convert({}) == {"a": 3, "b": []}
+
+
+def test_a_default_is_written_under_an_alias_too():
+    described = JsonObject("T", {"a": ObjectField(Annotated[int, Field(3, alias="b")], default=3)})
+    assert described.schema["properties"] == {"b": {"type": "integer", "default": 3}}
+    assert described.convert({"b": 4}) == {"a": 4}
+
+
 def test_a_refused_value_names_its_field():
     with pytest.raises(ValueError, match=r"tree\.value: "):
         JsonObject("T", {"tree": ObjectField(Node)}).convert({"tree": {"value": "many"}})
@@ -65,7 +79,7 @@ class BrokenType:
 
 @pytest.mark.parametrize(
     "annotation",
-    [Callable[[int], int], object(), Literal[object()], dict[int], BrokenType],  # pyright: ignore
+    [Callable[[int], int], object(), Literal[object()], dict[int], BrokenType, NotRequired[int]],  # pyright: ignore
 )
 def test_a_type_without_json_is_refused_by_field_name(annotation: Any):
     with pytest.raises(TypeError, match="'callback' has type"):

@@ -1,11 +1,13 @@
+import datetime
 import functools
 import inspect
+import threading
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, NaiveDatetime
 from typing_extensions import TypedDict
 
 from sureact.agent.tool import Tool, tools_by_name
@@ -244,3 +246,119 @@ def test_a_time_limit_is_given_to_a_copy_that_has_none():
     assert limited(query="x") == search("x")
     with pytest.raises(ConfigError, match="timeout_s"):
         other.with_timeout(0)
+
+
+ITEMS = {"type": "object", "properties": {"basket": {"type": "object"}}, "required": ["basket"]}
+
+
+def take_any(basket: Any) -> list[str]:
+    basket["items"].append("gift")
+    return basket["items"]
+
+
+def take_dictionary(basket: dict[str, Any]) -> list[str]:
+    return take_any(basket)
+
+
+def take_bare_dictionary(basket: dict) -> list[str]:  # pyright: ignore
+    return take_any(basket)  # pyright: ignore[reportUnknownArgumentType]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [Tool(take_any), Tool(take_dictionary), Tool(take_bare_dictionary), Tool(take_any, args=ITEMS)],  # pyright: ignore
+    ids=["any", "dictionary", "bare dictionary", "given schema"],
+)
+def test_a_function_that_changes_its_arguments_changes_no_one_elses(tool: Tool):
+    args = {"basket": {"items": ["tea"]}}
+    assert [tool.run(args), tool.run(args)] == [["tea", "gift"]] * 2
+    assert args == {"basket": {"items": ["tea"]}}
+
+
+@pytest.mark.parametrize("options", [{}, {"args": {"lines": {}}}, {"timeout_s": 5}])
+def test_each_attempt_has_the_arguments_as_they_were(options: dict[str, Any]):
+    seen: list[list[str]] = []
+
+    def flaky(lines: Any) -> str:
+        seen.append(list(lines))
+        lines.clear()
+        if len(seen) < 3:
+            raise ConnectionError
+        return "ok"
+
+    assert Tool(flaky, retries=2, backoff_s=0, **options)(lines=["a", "b"]) == "ok"
+    assert seen == [["a", "b"]] * 3
+
+
+def test_what_is_no_json_reaches_the_function_itself():
+    lock = threading.Lock()  # of which there is no copy
+    assert Tool(lambda x: x, name="same", args={"x": {}})(x=lock) is lock  # pyright: ignore
+
+
+def test_arguments_nested_deeply_are_passed():
+    nested: list[Any] = []
+    for _ in range(500):
+        nested = [nested]
+    assert Tool(lambda x: x, name="same", args={"x": {}})(x=nested) == nested  # pyright: ignore
+
+
+def test_a_local_time_is_taken_where_the_type_asks_for_one():
+    def is_early(at: NaiveDatetime) -> bool:
+        return at < datetime.datetime(2030, 1, 1)
+
+    is_early.__annotations__["at"] = NaiveDatetime
+    assert Tool(is_early)(at="2024-02-29T12:30:00") is True
+    with pytest.raises(ToolExecutionError):
+        Tool(is_early)(at="2024-02-29T12:30:00Z")
+
+
+def test_a_time_of_the_model_has_a_zone():
+    def is_past(at: datetime.datetime) -> bool:
+        return at < datetime.datetime.now(datetime.UTC)
+
+    assert Tool(is_past)(at="2024-02-29T12:30:00+01:00") is True
+    with pytest.raises(ToolExecutionError):
+        Tool(is_past)(at="2024-02-29T12:30:00")
+
+
+def forecast(city: str, unit: str = "C", days: int = 1) -> str:
+    """Tell the weather.
+
+    Args:
+        city: where
+        unit: C or F
+        days: how many
+    """
+    return f"{city} {unit} {days}"
+
+
+def test_a_partial_is_described_by_what_it_wraps_without_what_it_binds():
+    tool = Tool(functools.partial(functools.partial(forecast, unit="F"), "Porto"))
+    assert (tool.name, tool.desc) == ("forecast", "Tell the weather.")
+    assert tool.args == {"days": {"type": "integer", "description": "how many", "default": 1}}
+    assert tool(days=3) == "Porto F 3"
+    with pytest.raises(ToolExecutionError, match="'unit'"):
+        tool(unit="C")
+
+
+class Lookup:
+    """A table that is read once."""
+
+    def __init__(self, a: str = "") -> None:
+        self.a = a
+
+    def __call__(self, a: int) -> int:
+        """Look up a thing.
+
+        Args:
+            a: the thing.
+        """
+        return a
+
+
+@pytest.mark.parametrize("given", [Lookup(), Lookup, functools.partial(Lookup())], ids=["object", "class", "partial"])
+def test_an_object_is_described_by_what_calls_it(given: Any):
+    tool = Tool(given)
+    assert (tool.name, tool.desc) == ("Lookup", "Look up a thing.")
+    assert tool.args == {"a": {"type": "integer", "description": "the thing."}}
+    assert tool(a=2) == 2
