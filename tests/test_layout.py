@@ -29,6 +29,7 @@ OF_THE_WHOLE = {
     "tests/engine/agent/test_dspy_conformance.py",
     "tests/engine/agent/test_dspy_module_conformance.py",
     "tests/engine/agent/test_react_v2_conformance.py",
+    "tests/engine/agent/test_resumed_runs.py",
     "tests/engine/execution/test_interpreted_model.py",
     "tests/engine/server/browser/test_agent_page.py",
     "tests/engine/server/browser/test_chat_page.py",
