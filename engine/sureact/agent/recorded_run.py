@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -125,6 +126,19 @@ class RecordedRun:
         return self.steps.setdefault(record["step"], RecordedStep(record["step"]))
 
 
+@contextmanager
+def damage_told(path: str | Path, what: str) -> Generator[None]:
+    """Tell what a record that lacks something, or holds something else, makes of it.
+
+    Raises:
+        TraceError: the work inside found that the record is damaged.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise TraceError(f"Trace file {path}: {what} is damaged: {type(error).__name__} {error}.") from error
+
+
 def recorded_runs(path: str | Path) -> list[RecordedRun]:
     """Return the runs of a trace file, in the order in which they began.
 
@@ -133,14 +147,9 @@ def recorded_runs(path: str | Path) -> list[RecordedRun]:
     """
     runs: dict[str, RecordedRun] = {}
     for number, record in enumerate(read_trace(path), start=1):
-        try:
+        with damage_told(path, f"record {number}, of type {record['type']!r},"):
             run = runs.setdefault(record["run_id"], RecordedRun(record["run_id"]))
             run.add(record)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise TraceError(
-                f"Trace file {path}: record {number}, of type {record['type']!r}, is damaged: {type(error).__name__} "
-                f"{error}."
-            ) from error
     return list(runs.values())
 
 

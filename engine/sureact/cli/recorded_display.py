@@ -18,7 +18,11 @@ _APPROVALS = {"allow": "Allowed", "deny": "Denied", "edit": "Edited"}
 
 
 def show_recorded(run: RecordedRun, display: StepDisplay) -> None:
-    """Show what was thought, called, taken back, approved, observed and answered, and where the run went on."""
+    """Show what was thought, called, taken back, approved, observed and answered, and where the run went on.
+
+    Raises:
+        LookupError, TypeError, ValueError, AttributeError: a record is damaged.
+    """
     decided = {record["step"] for record in run.records if record["type"] == "call"}
     for record in run.records:
         if record["type"] != "call_started" or record["step"] not in decided:  # in version 1 it tells the call

@@ -53,14 +53,20 @@ def _add(subparsers: Any, name: str, summary: str) -> argparse.ArgumentParser:
 
 
 def show_command(arguments: argparse.Namespace) -> None:
-    """Show each run as `sureact run` shows it while it goes on."""
+    """Show each run as `sureact run` shows it while it goes on.
+
+    Raises:
+        TraceError: the file cannot be read, or is damaged.
+    """
+    from sureact.agent.recorded_run import damage_told
     from sureact.cli.recorded_display import encodable, show_recorded
     from sureact.cli.step_display import StepDisplay
 
     for number, run in enumerate(_runs(arguments)):
-        write_result(("\n" if number else "") + encodable("\n".join(_head(run))))
-        show_recorded(run, StepDisplay(output_console()))
-        write_result(encodable(f"[{_end(run)}]"))
+        with damage_told(arguments.file, f"the run {run.run_id}"):
+            write_result(("\n" if number else "") + encodable("\n".join(_head(run))))
+            show_recorded(run, StepDisplay(output_console()))
+            write_result(encodable(f"[{_end(run)}]"))
 
 
 def html_command(arguments: argparse.Namespace) -> None:

@@ -9,8 +9,9 @@ from sureact.agent.react import ReAct
 from sureact.agent.react_v2 import ReActV2
 from sureact.agent.scripted_model import ScriptedModel, byte_vocabulary
 from sureact.cli import trace
-from sureact.cli.main import main
+from sureact.cli.main import build_parser, main
 from sureact.config import EngineConfig
+from sureact.errors import TraceError
 
 SCRIPT = [
     " I look.\n",
@@ -119,6 +120,24 @@ def say(monkeypatch: pytest.MonkeyPatch, scripted_folder: Path) -> Callable[...,
         monkeypatch.setattr(trace, "load_engine", load)
 
     return put
+
+
+@pytest.mark.parametrize("what", ["show", "html"])
+def test_a_damaged_record_is_told_as_such(file: Path, what: str) -> None:
+    arguments = build_parser().parse_args(["trace", what, str(file)])
+    lines = file.read_text().splitlines()
+    first_of_type = {json.loads(line)["type"]: number for number, line in reversed([*enumerate(lines)])}
+    told: set[str] = set()
+    for kind, number in first_of_type.items():
+        for key in json.loads(lines[number]):
+            for other in ({}, {key: 5}):
+                record = {name: value for name, value in json.loads(lines[number]).items() if name != key} | other
+                file.write_text("\n".join([*lines[:number], json.dumps(record), *lines[number + 1 :], ""]))
+                try:
+                    arguments.command(arguments)
+                except TraceError:
+                    told.add(kind)
+    assert told >= {"header", "thought", "call", "observation"}
 
 
 def test_replay_says_that_all_is_the_same(
