@@ -28,12 +28,21 @@ DATA_KEYWORDS = frozenset({"enum", "const", "default", "examples"})
 """Keywords whose values are no schemas."""
 
 
+TEXT_KEYWORDS = frozenset({"type", "minLength", "maxLength"})
+"""Keywords that a bare text can be held to."""
+
+
+def is_bare(text: str) -> bool:
+    """Return whether dspy's ChatAdapter, which reads line by line and strips, reads a text back as it is."""
+    return text == text.strip() and "[[ ##" not in text and (not text or text.splitlines() == text.split("\n"))
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """An output field: its name and the JSON schema of its value.
 
-    In ChatAdapter's frame a schema of plain text (`{"type": "string"}`, maybe with `maxLength`) and an `enum` of texts
-    are bare, and all else is JSON.
+    In ChatAdapter's frame a schema of plain text (`{"type": "string"}`, maybe with `minLength` and `maxLength`) and an
+    `enum` of texts are bare, and all else is JSON.
     """
 
     name: str
@@ -42,16 +51,23 @@ class Field:
     @property
     def is_text(self) -> bool:
         """Whether the value is any text, or maybe nothing."""
+        return self._text_schema.get("type") == "string" and not set(self._text_schema) - TEXT_KEYWORDS
+
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """The least and the most characters of a text; it has at least one."""
+        return max(1, self._text_schema.get("minLength", 1)), self._text_schema.get("maxLength")
+
+    @property
+    def _text_schema(self) -> Mapping[str, Any]:
         kinds: list[Mapping[str, Any]] = [kind for kind in self.schema.get("anyOf", ()) if kind != {"type": "null"}]
-        schema = kinds[0] if len(kinds) == 1 and not set(self.schema) - {"anyOf"} else self.schema
-        return schema.get("type") == "string" and not set(schema) - {"type", "maxLength"}
+        return kinds[0] if len(kinds) == 1 and not set(self.schema) - {"anyOf"} else self.schema
 
     @property
     def choices(self) -> tuple[str, ...]:
         """The texts that the value is one of; none if it is something else."""
         values: list[object] = list(self.schema.get("enum", []))
-        is_bare = all(isinstance(value, str) and value == value.strip() and "\n" not in value for value in values)
-        return tuple(map(str, values)) if is_bare else ()
+        return tuple(map(str, values)) if all(isinstance(value, str) and is_bare(value) for value in values) else ()
 
 
 @dataclass(frozen=True)

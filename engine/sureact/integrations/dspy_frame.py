@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 _TEXT = r"/(?:[^\[\s]|\[[^\[\s])(?:[^\[]|\[[^\[]|\[\[+[^\[ ])*/"
 
 
+def _length(least: int, most: int | None) -> str:
+    """Return what a text of these many characters matches; blanks at its end are not read."""
+    end = "" if most is None else most - 1
+    return rf"/(?s:.{{{least - 1},{end}}}\S)/" if least > 1 else f"/(?s:.{{1,{'' if most is None else most}}})/"
+
+
 @lru_cache(maxsize=256)
 def _layout_of(text: str) -> FieldLayout:
     return FieldLayout.read(json.loads(text))
@@ -93,8 +99,7 @@ class FrameConstraint(Constraint):
     def _field_lines(self, index: int, field: Field, header: str) -> list[str]:
         if field.is_text:
             # One terminal with the header in it: a lexer that had ended the text could not know that a header comes.
-            limit = field.schema.get("maxLength")
-            text = _TEXT if limit is None else f"({_TEXT} & /(?s:.{{1,{limit}}})/)"
+            text = f"({_TEXT} & {_length(*field.lengths)})"
             return [f"field_{index}: TEXT_{index}", f"TEXT_{index}: {text} {lark_string(chr(10) + header)}"]
         if field.choices:
             alternatives = " | ".join(lark_string(f"{text}\n\n{header}") for text in field.choices)

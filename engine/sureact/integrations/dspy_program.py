@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin
 
@@ -16,8 +16,10 @@ from sureact.integrations.dspy_fields import (
     CALL_FIELDS,
     DATA_KEYWORDS,
     METADATA_KEY,
+    TEXT_KEYWORDS,
     Field,
     FieldLayout,
+    is_bare,
     with_definitions_on_top,
 )
 from sureact.option_values import require_whole
@@ -160,22 +162,42 @@ def _with_limit(schema: Any, max_length: int | None) -> Any:
 
 def _schema_of(what: str, info: FieldInfo, tools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     annotation: Any = info.annotation
-    if annotation is str or annotation is dspy.Reasoning:
+    if annotation is dspy.Reasoning:
         return {"type": "string"}
+    if annotation is str:
+        return _text_schema(what, info)
     if annotation is dspy.ToolCalls and tools:
         return _tool_calls_schema(tools)
     if get_origin(annotation) is Literal and all(isinstance(value, str) for value in get_args(annotation)):
-        return {"enum": list(get_args(annotation))}
+        return {"enum": _readable(what, get_args(annotation))}
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         # dspy takes a member by its value, if that is a text, or by its name.
         has_texts = all(isinstance(member.value, str) for member in annotation)
-        return {"enum": [member.value if has_texts else member.name for member in annotation]}
+        texts = [member.value if has_texts else member.name for member in annotation]
+        return {"enum": _readable(what, texts)}
     if isinstance(annotation, type) and issubclass(annotation, dspy.Type):
         raise ConfigError(f"{what} is a {annotation.__name__}, which dspy reads in a way of its own; leave it alone.")
     try:
         return TypeAdapter(info.rebuild_annotation()).json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         raise ConfigError(f"{what} has a type without a JSON schema: {error}") from error
+
+
+def _text_schema(what: str, info: FieldInfo) -> dict[str, Any]:
+    schema = TypeAdapter(info.rebuild_annotation()).json_schema()
+    if unheld := set(schema) - TEXT_KEYWORDS:
+        raise ConfigError(
+            f"{what} is a text with {', '.join(sorted(unheld))}, to which a bare text between dspy's headers cannot be "
+            "held. Take a Literal, or a pydantic model with such a field."
+        )
+    return schema
+
+
+def _readable(what: str, texts: Sequence[str]) -> list[str]:
+    for text in texts:
+        if not is_bare(text):
+            raise ConfigError(f"{what} has the choice {text!r}, which dspy does not read back as it is; rename it.")
+    return list(texts)
 
 
 def _tool_calls_schema(tools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -147,6 +147,42 @@ def test_an_output_with_the_name_of_dspys_marker_is_refused() -> None:
         constrain(dspy.Predict("a -> completed"))
 
 
+class Padded(Enum):
+    A = " a"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "options", "message"),
+    [
+        (str, {"pattern": "^[A-Z]{3}$", "max_length": 3}, "'code' is a text with pattern"),
+        (Literal["a\u2028b"], {}, "has the choice 'a\\\\u2028b'"),
+        (Literal["[[ ## completed ## ]]"], {}, "has the choice"),
+        (Padded, {}, "has the choice ' a'"),
+        (Literal["a", "b "], {}, "has the choice 'b '"),
+    ],
+)
+def test_what_dspy_would_not_read_back_is_refused_by_name(annotation: Any, options: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        constrain(dspy.Predict(dspy.Signature("q -> a").append("code", dspy.OutputField(**options), annotation)))
+
+
+@pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter()])
+def test_texts_have_the_length_that_they_are_to_have_and_choices_may_have_lines(dspy_lm: Any, adapter: Any) -> None:
+    class Word(dspy.Signature):
+        q: str = dspy.InputField()
+        short: str = dspy.OutputField(min_length=3, max_length=5)
+        maybe: str | None = dspy.OutputField(max_length=4)
+        lines: Literal["a\nb", "c"] = dspy.OutputField()
+
+    program = constrain(dspy.Predict(Word))
+    with dspy.context(adapter=adapter):
+        answer = program(q="?")
+    assert 3 <= len(answer.short) <= 5
+    assert answer.maybe is None or len(answer.maybe) <= 4
+    assert answer.lines in ("a\nb", "c")
+    assert len(dspy_lm.history) == 1
+
+
 @pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter()])
 def test_typed_answers_of_a_random_model_are_of_their_types(dspy_lm: Any, adapter: Any) -> None:
     program = constrain(dspy.ChainOfThought(Judge), max_thought_length=20)
