@@ -112,11 +112,10 @@ class Module:
     def batch(
         self,
         examples: Iterable[Mapping[str, Any]],
-        *,
         num_threads: int | None = None,
         max_errors: None = None,
         return_failed_examples: Literal[False] = False,
-        provide_traceback: bool = False,
+        provide_traceback: bool | None = None,
         disable_progress_bar: bool = False,
     ) -> list[Prediction]: ...
 
@@ -124,11 +123,11 @@ class Module:
     def batch(
         self,
         examples: Iterable[Mapping[str, Any]],
-        *,
         num_threads: int | None = None,
+        *,
         max_errors: int,
         return_failed_examples: Literal[False] = False,
-        provide_traceback: bool = False,
+        provide_traceback: bool | None = None,
         disable_progress_bar: bool = False,
     ) -> list[Prediction | None]: ...
 
@@ -136,22 +135,21 @@ class Module:
     def batch(
         self,
         examples: Iterable[Mapping[str, Any]],
-        *,
         num_threads: int | None = None,
         max_errors: int | None = None,
+        *,
         return_failed_examples: Literal[True],
-        provide_traceback: bool = False,
+        provide_traceback: bool | None = None,
         disable_progress_bar: bool = False,
     ) -> tuple[list[Prediction | None], list[Mapping[str, Any]], list[Exception]]: ...
 
     def batch(
         self,
         examples: Iterable[Mapping[str, Any]],
-        *,
         num_threads: int | None = None,
         max_errors: int | None = None,
         return_failed_examples: bool = False,
-        provide_traceback: bool = False,
+        provide_traceback: bool | None = None,
         disable_progress_bar: bool = False,
     ) -> Sequence[Prediction | None] | tuple[list[Prediction | None], list[Mapping[str, Any]], list[Exception]]:
         """Run the module on many examples at once, on threads; the engine computes their generations together.
@@ -167,7 +165,7 @@ class Module:
                 run finish, and the error of the first example that failed is raised. None allows no error, or any
                 number with `return_failed_examples`.
             return_failed_examples: return the failed examples and their errors too.
-            provide_traceback: log failures with their tracebacks.
+            provide_traceback: log failures with their tracebacks; None is no.
             disable_progress_bar: draw no bar; without a terminal none is drawn.
 
         Returns:
@@ -181,7 +179,8 @@ class Module:
         if max_errors is None and not return_failed_examples:
             max_errors = 0
         lm = next((predictor.lm for predictor in self.predictors()), None)
-        run = BatchRun(lambda inputs: self(**inputs), examples, max_errors, provide_traceback=provide_traceback)
+        with_traceback = False if provide_traceback is None else provide_traceback
+        run = BatchRun(lambda inputs: self(**inputs), examples, max_errors, provide_traceback=with_traceback)
         run.run(check_num_threads(num_threads, lm), shows_progress=not disable_progress_bar)
         if run.has_failed:
             run.raise_first_error()

@@ -108,6 +108,12 @@ def test_an_example_gives_its_inputs_alone() -> None:
     assert scripted(answer(3)).batch([example])[0].answer == 3
 
 
+def test_options_may_be_given_in_dspys_order() -> None:
+    module: Any = scripted(answer(3))
+    predictions, failed, errors = module.batch([{"question": "?"}], 2, 0, True, None, True)
+    assert ([prediction.answer for prediction in predictions], failed, errors) == ([3], [], [])
+
+
 def test_the_first_error_is_raised_with_its_place_and_no_run_begins_after_it() -> None:
     agent = scripted([*answer(0), *step("finish"), "no JSON", *answer(2)])
     with pytest.raises(Exception, match="not allowed") as caught:
