@@ -13,4 +13,4 @@ def test_events_cannot_be_changed():
 
 
 def test_every_event_has_a_type_of_its_own():
-    assert len(get_args(Event)) == 9
+    assert len(get_args(Event)) == 10
