@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sureact.agent.cancellation import Cancellation
 from sureact.agent.module_scope import cancelled_by
@@ -26,13 +26,24 @@ _NUM_THREADS_WITHOUT_ENGINE = 8
 _SIGNAL_POLL_S = 0.5
 
 
+class WithInputs(Protocol):
+    """An example that is no mapping, as those of dspy are."""
+
+    def inputs(self) -> Any:
+        """Return the fields that are inputs, with a method `items`."""
+
+
+BatchExample = TypeVar("BatchExample", bound=Mapping[str, Any] | WithInputs)
+"""What a module can be run on in a batch."""
+
+
 class BatchRun:
     """Runs a module on every example once. For one call of `run`."""
 
     def __init__(
         self,
         run_module: Callable[[Mapping[str, Any]], Prediction],
-        examples: Iterable[Mapping[str, Any]],
+        examples: Iterable[Mapping[str, Any] | WithInputs],
         max_errors: int | None,
         *,
         provide_traceback: bool = False,
@@ -95,7 +106,7 @@ class BatchRun:
         if self._interrupt is not None:
             raise self._interrupt
 
-    def failures(self) -> tuple[list[Mapping[str, Any]], list[Exception]]:
+    def failures(self) -> tuple[list[Any], list[Exception]]:
         """Return the examples that failed and their errors, in order."""
         failed = sorted(self.errors)
         return [self.examples[index] for index in failed], [self.errors[index] for index in failed]
@@ -183,23 +194,43 @@ def check_num_threads(num_threads: int | None, lm: LanguageModel | None) -> int:
     return require_whole("num_threads", num_threads)
 
 
-def _checked_examples(examples: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def require_no_second_run(timeout: object, straggler_limit: object) -> None:
+    """Refuse what makes dspy run a slow example once more, except the numbers that turn it off there.
+
+    Raises:
+        ConfigError: they do not turn it off.
+    """
+    given = {"timeout": timeout, "straggler_limit": straggler_limit}
+    asked = {name: value for name, value in given.items() if value is not None}
+    if asked and not any(type(value) in (int, float) and value == 0 for value in asked.values()):
+        told = " and ".join(f"{name} is {value!r}" for name, value in asked.items())
+        raise ConfigError(
+            f"{told}; no example is run a second time here, since its tools may have acted. Leave it out, or give 0. "
+            "TokenLimits(max_seconds=...) ends a slow run of an agent."
+        )
+
+
+def _checked_examples(examples: Iterable[Mapping[str, Any] | WithInputs]) -> list[Mapping[str, Any] | WithInputs]:
     if isinstance(examples, str | bytes | Mapping) or not isinstance(examples, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"examples is {examples!r}; it must be a list of mappings from inputs to values.")
     checked = list(examples)
     for index, example in enumerate(checked):
-        if not isinstance(example, Mapping) or not all(isinstance(name, str) for name in example):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"Example {index} is {example!r}; it must be a mapping from inputs to values.")
         try:
-            _inputs(example)
-        except ConfigError as error:
+            inputs = _inputs(example)
+        except (ConfigError, ValueError) as error:  # dspy raises ValueError where inputs are not named
             raise ConfigError(f"Example {index}: {error}") from error
+        except (AttributeError, TypeError):
+            inputs = None
+        if not isinstance(inputs, Mapping) or not all(isinstance(name, str) for name in inputs):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"Example {index} is {example!r}; it must be a mapping from inputs to values.")
     return checked
 
 
-def _inputs(example: Mapping[str, Any]) -> Mapping[str, Any]:
-    # Not `example.inputs()`: a field may have that name.
-    return Example.inputs(example) if isinstance(example, Example) else example
+def _inputs(example: Any) -> Mapping[str, Any]:
+    # Not `example.inputs()` of our own examples: a field may have that name.
+    if isinstance(example, Example):
+        return Example.inputs(example)
+    return example if isinstance(example, Mapping) else dict(example.inputs().items())
 
 
 def _wait_for(threads: Sequence[_Thread]) -> None:

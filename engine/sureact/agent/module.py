@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TextIO, overload
 
 from sureact.agent.async_call import call_on_thread
-from sureact.agent.batch_run import BatchRun, check_num_threads
+from sureact.agent.batch_run import BatchExample, BatchRun, check_num_threads, require_no_second_run
 from sureact.agent.call_history import MAX_CALLS_KEPT, LmCall, print_history
 from sureact.agent.callback import Callback, ObservedCall, checked_callbacks, observed
 from sureact.agent.module_scope import Scope, entered
@@ -111,47 +111,55 @@ class Module:
     @overload
     def batch(
         self,
-        examples: Iterable[Mapping[str, Any]],
+        examples: Iterable[BatchExample],
         num_threads: int | None = None,
         max_errors: None = None,
         return_failed_examples: Literal[False] = False,
         provide_traceback: bool | None = None,
         disable_progress_bar: bool = False,
+        timeout: float | None = None,
+        straggler_limit: int | None = None,
     ) -> list[Prediction]: ...
 
     @overload
     def batch(
         self,
-        examples: Iterable[Mapping[str, Any]],
+        examples: Iterable[BatchExample],
         num_threads: int | None = None,
         *,
         max_errors: int,
         return_failed_examples: Literal[False] = False,
         provide_traceback: bool | None = None,
         disable_progress_bar: bool = False,
+        timeout: float | None = None,
+        straggler_limit: int | None = None,
     ) -> list[Prediction | None]: ...
 
     @overload
     def batch(
         self,
-        examples: Iterable[Mapping[str, Any]],
+        examples: Iterable[BatchExample],
         num_threads: int | None = None,
         max_errors: int | None = None,
         *,
         return_failed_examples: Literal[True],
         provide_traceback: bool | None = None,
         disable_progress_bar: bool = False,
-    ) -> tuple[list[Prediction | None], list[Mapping[str, Any]], list[Exception]]: ...
+        timeout: float | None = None,
+        straggler_limit: int | None = None,
+    ) -> tuple[list[Prediction | None], list[BatchExample], list[Exception]]: ...
 
     def batch(
         self,
-        examples: Iterable[Mapping[str, Any]],
+        examples: Iterable[BatchExample],
         num_threads: int | None = None,
         max_errors: int | None = None,
         return_failed_examples: bool = False,
         provide_traceback: bool | None = None,
         disable_progress_bar: bool = False,
-    ) -> Sequence[Prediction | None] | tuple[list[Prediction | None], list[Mapping[str, Any]], list[Exception]]:
+        timeout: float | None = None,
+        straggler_limit: int | None = None,
+    ) -> Sequence[Prediction | None] | tuple[list[Prediction | None], list[BatchExample], list[Exception]]:
         """Run the module on many examples at once, on threads; the engine computes their generations together.
 
         Each run gives what it would have given alone. `on_event` is called on the thread of each run, and tools on
@@ -159,7 +167,7 @@ class Module:
         they cannot keep from the interpreter.
 
         Args:
-            examples: inputs of each run: mappings, or `Example`s that know their inputs.
+            examples: inputs of each run: mappings, or `Example`s that know their inputs, of dspy too.
             num_threads: runs at a time; None for as many as the engine computes together.
             max_errors: runs that may fail, leaving None in their place. One more, and no other run begins; those that
                 run finish, and the error of the first example that failed is raised. None allows no error, or any
@@ -167,6 +175,8 @@ class Module:
             return_failed_examples: return the failed examples and their errors too.
             provide_traceback: log failures with their tracebacks; None is no.
             disable_progress_bar: draw no bar; without a terminal none is drawn.
+            timeout: None or 0; dspy runs a slow example a second time after it, which is not done here.
+            straggler_limit: None or 0, likewise.
 
         Returns:
             The predictions in the order of the examples; with `return_failed_examples` a triple of these, the failed
@@ -176,6 +186,7 @@ class Module:
             ConfigError: an option is not allowed, or an example is no mapping, or does not know its inputs.
             SureactError: see the call of one.
         """
+        require_no_second_run(timeout, straggler_limit)
         if max_errors is None and not return_failed_examples:
             max_errors = 0
         lm = next((predictor.lm for predictor in self.predictors()), None)

@@ -118,13 +118,17 @@ def cut_to_characters(text: str, most: int) -> str:
 def cut_to_tokens(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> str:
     """Return the text, cut with a note at its end when it has more than `max_tokens` tokens.
 
-    What is longer than 32 characters a token is cut without being counted.
+    What is longer than 32 characters a token is cut without being counted. A text that the note would only make longer
+    stays whole.
     """
     most = max_tokens * _CHARACTERS_PER_TOKEN
-    if len(text) <= most and count_tokens(text) <= max_tokens:
+    num_tokens = count_tokens(text) if len(text) <= most else None
+    if num_tokens is not None and num_tokens <= max_tokens:
         return text
     kept = _longest_prefix(min(len(text) - 1, most), max_tokens, lambda size: count_tokens(_with_note(text, size)))
-    return _with_note(text, kept)
+    cut = _with_note(text, kept)
+    is_shorter = len(cut) < len(text) if num_tokens is None else count_tokens(cut) < num_tokens
+    return cut if is_shorter else text
 
 
 def _with_note(text: str, num_characters: int) -> str:

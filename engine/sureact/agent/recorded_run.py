@@ -61,6 +61,8 @@ class RecordedRun:
 
     run_id: str
     records: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    numbers: list[int] = field(default_factory=list[int])
+    """Of each record, which one of its file it is, from 1."""
     header: dict[str, Any] = field(default_factory=dict[str, Any])
     prompt: dict[str, Any] | None = None
     steps: dict[int, RecordedStep] = field(default_factory=dict[int, RecordedStep])
@@ -72,6 +74,8 @@ class RecordedRun:
     outputs: dict[str, Any] | None = None
     aborted: dict[str, Any] | None = None
     """Why it was aborted, unless it went on since."""
+    path: str | Path | None = None
+    """The file that it was read from."""
 
     @property
     def finished_steps(self) -> list[RecordedStep]:
@@ -91,9 +95,18 @@ class RecordedRun:
             return f"ended by {self.outputs['termination_reason']}"
         return f"aborted by {self.aborted['error']}" if self.aborted else "not finished"
 
-    def add(self, record: dict[str, Any]) -> None:
-        """Take the next record of the run."""
+    def add(self, record: dict[str, Any], number: int | None = None) -> None:
+        """Take the next record of the run.
+
+        Args:
+            record: what was read.
+            number: which one of its file it is; None where the file has this run alone.
+
+        Raises:
+            LookupError, TypeError, ValueError, AttributeError: it is damaged.
+        """
         self.records.append(record)
+        self.numbers.append(number or len(self.records))
         match record["type"]:
             case "header":
                 self.header = record
@@ -116,18 +129,20 @@ class RecordedRun:
             case "resumed":
                 self.aborted = None
             case "outputs":
+                _require(record, "termination_reason")
                 self.outputs = record
             case "aborted":
+                _require(record, "error")
                 self.aborted = record
             case _:
-                raise KeyError(record["type"])
+                raise ValueError("there is no such type")
 
     def _step(self, record: Mapping[str, Any]) -> RecordedStep:
         return self.steps.setdefault(record["step"], RecordedStep(record["step"]))
 
 
 @contextmanager
-def damage_told(path: str | Path, what: str) -> Generator[None]:
+def damage_told(path: str | Path | None, what: str) -> Generator[None]:
     """Tell what a record that lacks something, or holds something else, makes of it.
 
     Raises:
@@ -135,8 +150,10 @@ def damage_told(path: str | Path, what: str) -> Generator[None]:
     """
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise TraceError(f"Trace file {path}: {what} is damaged: {type(error).__name__} {error}.") from error
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        found = f"it lacks {error}" if isinstance(error, KeyError) else f"{type(error).__name__} {error}"
+        where = "" if path is None else f"Trace file {path}: "
+        raise TraceError(f"{where}{what} is damaged: {found}.") from error
 
 
 def recorded_runs(path: str | Path) -> list[RecordedRun]:
@@ -148,8 +165,9 @@ def recorded_runs(path: str | Path) -> list[RecordedRun]:
     runs: dict[str, RecordedRun] = {}
     for number, record in enumerate(read_trace(path), start=1):
         with damage_told(path, f"record {number}, of type {record['type']!r},"):
-            run = runs.setdefault(record["run_id"], RecordedRun(record["run_id"]))
-            run.add(record)
+            _require(record, "run_id")
+            run = runs.setdefault(record["run_id"], RecordedRun(record["run_id"], path=path))
+            run.add(record, number)
     return list(runs.values())
 
 
@@ -195,6 +213,12 @@ def step_of(values: Mapping[str, Any]) -> Step:
     """Return a step as it was written; what later versions may add to it is left out."""
     known = {item.name for item in fields(Step)}
     return Step(**{name: value for name, value in values.items() if name in known})
+
+
+def _require(record: Mapping[str, Any], name: str) -> None:
+    """Find now what would be missed only where runs are told apart, far from the record."""
+    if not isinstance(record[name], str):
+        raise TypeError(f"{name!r} is {record[name]!r}, which is no text")
 
 
 def _part(record: Mapping[str, Any]) -> RecordedPart:

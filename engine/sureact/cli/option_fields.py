@@ -4,8 +4,9 @@ import argparse
 import ast
 import inspect
 import textwrap
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import Field, fields
+from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from sureact.cli.store_once import StoreOnce
@@ -42,7 +43,8 @@ def field_values(arguments: argparse.Namespace, settings: type, *, skip: Collect
     return {field.name: getattr(arguments, field.name) for field in _fields(settings, skip)}
 
 
-def field_docs(settings: type) -> dict[str, str]:
+@cache
+def field_docs(settings: type) -> Mapping[str, str]:
     """Return the text below each field of a class, on one line."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(settings))).body
     assert isinstance(definition, ast.ClassDef)

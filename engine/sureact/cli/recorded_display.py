@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sureact.agent.events import CallDelta, ContextTruncated, EndedEarly, ObservationReady, OutputDelta, ThoughtDelta
+from sureact.agent.recorded_run import damage_told
 from sureact.agent.resume import SKIPPED
 from sureact.outputs import EarlyEnd
 
@@ -21,12 +22,13 @@ def show_recorded(run: RecordedRun, display: StepDisplay) -> None:
     """Show what was thought, called, taken back, approved, observed and answered, and where the run went on.
 
     Raises:
-        LookupError, TypeError, ValueError, AttributeError: a record is damaged.
+        TraceError: a record is damaged.
     """
     decided = {record["step"] for record in run.records if record["type"] == "call"}
-    for record in run.records:
-        if record["type"] != "call_started" or record["step"] not in decided:  # in version 1 it tells the call
-            _show(record, display)
+    for number, record in zip(run.numbers, run.records, strict=True):
+        with damage_told(run.path, f"record {number}, of type {record['type']!r},"):
+            if record["type"] != "call_started" or record["step"] not in decided:  # in version 1 it tells the call
+                _show(record, display)
     display.close()
 
 
@@ -47,7 +49,8 @@ def _show(record: Mapping[str, Any], display: StepDisplay) -> None:
             display(CallDelta(record["step"], encodable(f"{record['tool_name']} {_json(record['tool_args'])}")))
         case "approval":
             said = record["reason"] or (_json(record["tool_args"]) if record["decision"] == "edit" else "the call")
-            display.note(_APPROVALS[record["decision"]], encodable(said), record["step"])
+            verdict = _APPROVALS.get(record["decision"], encodable(str(record["decision"])))
+            display.note(verdict, encodable(said), record["step"])
         case "observation":
             step = record["finished"]
             is_error, is_repeat = step.get("is_error", False), step.get("is_repeat", False)

@@ -63,10 +63,13 @@ def show_command(arguments: argparse.Namespace) -> None:
     from sureact.cli.step_display import StepDisplay
 
     for number, run in enumerate(_runs(arguments)):
-        with damage_told(arguments.file, f"the run {run.run_id}"):
-            write_result(("\n" if number else "") + encodable("\n".join(_head(run))))
-            show_recorded(run, StepDisplay(output_console()))
-            write_result(encodable(f"[{_end(run)}]"))
+        with damage_told(arguments.file, f"the header of the run {run.run_id}"):
+            head = encodable("\n".join(_head(run)))
+        with damage_told(arguments.file, f"the end of the run {run.run_id}"):
+            end = encodable(f"[{_end(run)}]")
+        write_result(("\n" if number else "") + head)
+        show_recorded(run, StepDisplay(output_console()))
+        write_result(end)
 
 
 def html_command(arguments: argparse.Namespace) -> None:

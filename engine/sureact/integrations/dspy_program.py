@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import dspy
+from dspy.adapters.utils import parse_value
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
 from sureact.agent.tool_sources import dspy_arguments
@@ -34,6 +37,9 @@ _Program = TypeVar("_Program", bound=dspy.Module)
 
 _THOUGHTS = ("next_thought", "reasoning")
 """Fields that small models do not always end by themselves."""
+
+_TEXT_CHECKS = {"type", "min_length", "max_length", "strip_whitespace", "strict", "metadata"}
+"""What pydantic may check of a text without asking more than its length; dspy strips it anyway."""
 
 _LIMITING = {"enum", "const", "format", "pattern", "maxLength"}
 
@@ -120,8 +126,8 @@ def _layout_of(
             raise ConfigError(f"{what} is called as dspy's marker of the end is; rename it.")
         schema = _schema_of(what, info, tools)
         _check(what, schema)
-        if field_name in _THOUGHTS and schema == {"type": "string"} and max_thought_length is not None:
-            schema = {**schema, "maxLength": max_thought_length}
+        if field_name in _THOUGHTS and schema.get("type") == "string" and max_thought_length is not None:
+            schema = {"maxLength": max(max_thought_length, schema.get("minLength", 0)), **schema}
         fields.append(Field(field_name, schema))
     return FieldLayout(tuple(fields), tools if is_react else {})
 
@@ -162,42 +168,93 @@ def _with_limit(schema: Any, max_length: int | None) -> Any:
 
 def _schema_of(what: str, info: FieldInfo, tools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     annotation: Any = info.annotation
-    if annotation is dspy.Reasoning:
-        return {"type": "string"}
-    if annotation is str:
+    if annotation in (str, dspy.Reasoning):
         return _text_schema(what, info)
     if annotation is dspy.ToolCalls and tools:
         return _tool_calls_schema(tools)
-    if get_origin(annotation) is Literal and all(isinstance(value, str) for value in get_args(annotation)):
-        return {"enum": _readable(what, get_args(annotation))}
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        # dspy takes a member by its value, if that is a text, or by its name.
-        has_texts = all(isinstance(member.value, str) for member in annotation)
-        texts = [member.value if has_texts else member.name for member in annotation]
-        return {"enum": _readable(what, texts)}
+    if get_origin(annotation) is Literal or (isinstance(annotation, type) and issubclass(annotation, Enum)):
+        return _choice_schema(what, info)
     if isinstance(annotation, type) and issubclass(annotation, dspy.Type):
         raise ConfigError(f"{what} is a {annotation.__name__}, which dspy reads in a way of its own; leave it alone.")
     try:
-        return TypeAdapter(info.rebuild_annotation()).json_schema()
+        schema = TypeAdapter(info.rebuild_annotation()).json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         raise ConfigError(f"{what} has a type without a JSON schema: {error}") from error
+    _require_read_as_written(what, annotation, schema)
+    return schema
 
 
 def _text_schema(what: str, info: FieldInfo) -> dict[str, Any]:
-    schema = TypeAdapter(info.rebuild_annotation()).json_schema()
-    if unheld := set(schema) - TEXT_KEYWORDS:
+    adapter: TypeAdapter[str] = TypeAdapter(Annotated[(str, *info.metadata)] if info.metadata else str)
+    schema, core = adapter.json_schema(), cast("Mapping[str, Any]", adapter.core_schema)
+    unheld = set(schema) - TEXT_KEYWORDS
+    unheld |= set(core) - _TEXT_CHECKS if core["type"] == "str" else {"a validator"}
+    if unheld:
         raise ConfigError(
             f"{what} is a text with {', '.join(sorted(unheld))}, to which a bare text between dspy's headers cannot be "
             "held. Take a Literal, or a pydantic model with such a field."
         )
+    _require_room(what, schema)
     return schema
+
+
+def _require_room(what: str, schema: Mapping[str, Any]) -> None:
+    if schema.get("maxLength", 1) < 1:
+        raise ConfigError(f"{what} is a text of no characters, and a bare text has one at least; allow one or more.")
+
+
+def _choice_schema(what: str, info: FieldInfo) -> dict[str, Any]:
+    annotation: Any = info.annotation
+    if info.metadata:
+        told = ", ".join(map(repr, info.metadata))
+        raise ConfigError(f"{what} is one of fixed values, and is not held to {told} too; name only the values wanted.")
+    if get_origin(annotation) is Literal:
+        values = list(get_args(annotation))
+    else:
+        # dspy takes a member by its value, if that is a text, or by its name.
+        has_texts = all(isinstance(member.value, str) for member in annotation)
+        values = [member.value if has_texts else member.name for member in annotation]
+    if all(isinstance(value, str) for value in values):
+        return {"enum": _readable(what, values)}
+    schema = TypeAdapter(annotation).json_schema()
+    for value in schema.get("enum", [schema.get("const")]):
+        if not _is_read_back(value, annotation):
+            raise ConfigError(_not_read_back(what, value))
+    return schema
+
+
+def _is_read_back(value: object, annotation: Any) -> bool:
+    """Return whether dspy makes of a choice in JSON what it stands for; it does not read all of them as JSON."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        found = TypeAdapter(annotation).dump_python(parse_value(text, annotation), mode="json")
+    except ValueError:  # pydantic's ValidationError is one
+        return False
+    return json.dumps(found, ensure_ascii=False) == text
+
+
+def _require_read_as_written(what: str, annotation: Any, schema: Mapping[str, Any]) -> None:
+    """Refuse a text that dspy would take for JSON, and JSON that it would take for text."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+    is_read_as_text = str in kinds and type(None) in kinds
+    if is_read_as_text != Field("", schema).is_text:
+        raise ConfigError(
+            f"{what} may be a text beside other things, which dspy does not read back as it is. Take `str` or "
+            "`str | None`, with lengths as options of the OutputField, or a pydantic model with such a field."
+        )
+    for kind in schema.get("anyOf", ()) if is_read_as_text else ():
+        _require_room(what, kind)
 
 
 def _readable(what: str, texts: Sequence[str]) -> list[str]:
     for text in texts:
         if not is_bare(text):
-            raise ConfigError(f"{what} has the choice {text!r}, which dspy does not read back as it is; rename it.")
+            raise ConfigError(_not_read_back(what, text))
     return list(texts)
+
+
+def _not_read_back(what: str, choice: object) -> str:
+    return f"{what} has the choice {choice!r}, which dspy does not read back as it is; rename it."
 
 
 def _tool_calls_schema(tools: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

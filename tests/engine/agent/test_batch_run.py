@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import dspy as dspy_package
 import pytest
 
 from sureact.agent.cancellation import Cancellation
@@ -112,6 +113,47 @@ def test_options_may_be_given_in_dspys_order() -> None:
     module: Any = scripted(answer(3))
     predictions, failed, errors = module.batch([{"question": "?"}], 2, 0, True, None, True)
     assert ([prediction.answer for prediction in predictions], failed, errors) == ([3], [], [])
+
+
+def test_an_example_of_dspy_gives_its_inputs_alone_and_comes_back_where_it_failed() -> None:
+    example = dspy_package.Example(question="?", answer=3).with_inputs("question")
+    assert scripted(answer(3)).batch([example], 1)[0].answer == 3
+    _, failed, errors = scripted([]).batch([example], return_failed_examples=True)
+    assert failed == [example]
+    assert len(errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (dspy_package.Example(question="?"), "Example 0: Inputs have not been set"),
+        (5, "Example 0 is 5; it must be a mapping"),
+        ({1: 2}, "Example 0 is {1: 2}; it must be a mapping"),
+    ],
+)
+def test_an_example_without_inputs_is_refused(example: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        scripted([]).batch([example])
+
+
+@pytest.mark.parametrize("more", [(0,), (0, 3), (120, 0), (None, 0), (0.0, None)])
+def test_no_second_run_of_slow_examples_may_be_asked_for_as_in_dspy(more: tuple[Any, ...]) -> None:
+    module: Any = scripted(answer(3))
+    assert module.batch(QUESTIONS[:1], 1, 0, False, None, True, *more)[0].answer == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout": 120}, "timeout is 120; no example is run a second time"),
+        ({"straggler_limit": 3}, "straggler_limit is 3; no example"),
+        ({"timeout": 120, "straggler_limit": 3}, "timeout is 120 and straggler_limit is 3; no example"),
+        ({"timeout": False}, "timeout is False"),
+    ],
+)
+def test_a_second_run_of_slow_examples_is_refused_by_name(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        scripted([]).batch(QUESTIONS[:1], **options)
 
 
 def test_the_first_error_is_raised_with_its_place_and_no_run_begins_after_it() -> None:

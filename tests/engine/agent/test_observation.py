@@ -87,8 +87,24 @@ def test_a_cut_fills_its_budget_whatever_a_token_holds(characters: int, budget: 
         return -(-len(text) // characters)
 
     cut = cut_to_tokens("a" * length, budget, count)
-    assert count(cut) <= budget or not cut.startswith("a")
+    assert count(cut) <= budget or not cut.startswith("a") or length == len(cut) < 45  # the note is as long
     assert length == len(cut) or count(cut) >= 0.95 * budget - 3 or not cut.startswith("a")
+
+
+@given(st.text(max_size=60), st.integers(1, 40), st.integers(1, 6))
+def test_a_text_that_the_note_would_only_make_longer_stays_whole(text: str, budget: int, characters: int):
+    def count(part: str) -> int:
+        return -(-len(part) // characters)
+
+    cut = cut_to_tokens(text, budget, count)
+    assert cut == text or (count(cut) < count(text) or len(cut) < len(text))
+
+
+def test_a_short_text_stays_whole_whatever_the_limit_and_a_long_one_does_not():
+    assert cut_to_tokens("Completed.", 1, len) == "Completed."
+    assert cut_to_tokens("x" * 33, 1, len) == "\n[cut: 0 of 33 characters shown]"
+    assert cut_to_tokens("x" * 32, 1, len) == "x" * 32
+    assert cut_to_tokens("x" * 100, 1, len) == "\n[cut: 0 of 100 characters shown]"
 
 
 def test_a_text_with_a_long_token_is_cut_too():

@@ -1,7 +1,9 @@
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +13,7 @@ from sureact.agent.scripted_model import ScriptedModel, byte_vocabulary
 from sureact.cli import trace
 from sureact.cli.main import build_parser, main
 from sureact.config import EngineConfig
-from sureact.errors import TraceError
+from sureact.errors import SureactError, TraceError
 
 SCRIPT = [
     " I look.\n",
@@ -120,6 +122,66 @@ def say(monkeypatch: pytest.MonkeyPatch, scripted_folder: Path) -> Callable[...,
         monkeypatch.setattr(trace, "load_engine", load)
 
     return put
+
+
+def damaged(value: Any) -> Iterator[Any]:
+    """Yield the value with each key in it, at any depth, dropped or replaced."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        for key, inner in fields.items():
+            rest = {name: other for name, other in fields.items() if name != key}
+            yield from (rest, rest | {key: 5}, rest | {key: 1e30}, *(rest | {key: worse} for worse in damaged(inner)))
+    elif isinstance(value, list):
+        items = cast("list[Any]", value)
+        yield from ([worse, *items[1:]] for worse in (damaged(items[0]) if items else ()))
+
+
+@pytest.mark.parametrize("what", [["show"], ["html"], ["show", "--run", "x"]])
+def test_no_damage_is_called_a_bug(file: Path, what: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    lines = file.read_text().splitlines()
+    added = [
+        {"type": "approval", "step": 0, "tool_name": "look", "decision": "edit", "reason": None, "tool_args": {}},
+        {"type": "truncated", "dropped_steps": [0], "trimmed_steps": [1]},
+        {"type": "resumed", "version": 3, "sureact_version": "0", "step": 1, "unfinished": "run"},
+    ]
+    lines[4:4] = [json.dumps({"run_id": run_ids(file)[0], "time_s": 1.0, **record}) for record in added]
+    arguments = build_parser().parse_args(["trace", *what, str(file)])
+    refusals: list[str] = []
+    num_shown = 0
+    for number, line in enumerate(lines):
+        for record in damaged(json.loads(line)):
+            file.write_text("\n".join([*lines[:number], json.dumps(record), *lines[number + 1 :], ""]))
+            try:
+                arguments.command(arguments)
+                num_shown += 1
+            except SureactError as error:
+                refusals.append(str(error))
+    capsys.readouterr()
+    assert [refusal for refusal in refusals if not refusal.startswith(f"Trace file {file}")] == []
+    assert (num_shown > 0) == ("--run" not in what)
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "told"),
+    [
+        (0, {"time_s": None}, r"the header of the run \w+ is damaged: it lacks 'time_s'"),
+        (0, {"time_s": 1e30}, r"the header of the run \w+ is damaged: OverflowError"),
+        (0, {"run_id": 5}, "record 1, of type 'header', is damaged: TypeError 'run_id' is 5"),
+        (2, {"text": 5}, "record 3, of type 'thought', is damaged: "),
+        (3, {"generation": {"text": "f"}}, "record 4, of type 'call', is damaged: it lacks 'token_ids'"),
+        (-1, {"error": None}, "of type 'aborted', is damaged: it lacks 'error'"),
+        (-1, {"message": None}, r"the end of the run \w+ is damaged: it lacks 'message'"),
+    ],
+)
+def test_damage_is_told_with_its_place(
+    file: Path, number: int, change: dict[str, Any], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = file.read_text().splitlines()
+    record = {name: value for name, value in (json.loads(lines[number]) | change).items() if value is not None}
+    lines[number] = json.dumps(record)
+    file.write_text("\n".join([*lines, ""]))
+    assert main(["trace", "show", str(file)]) == 1
+    assert re.search(rf"^Error: Trace file {re.escape(str(file))}: .*{told}", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("what", ["show", "html"])

@@ -1,7 +1,8 @@
 """`constrain`: what it writes down of a program, and that a random model then never slips."""
 
+import json
 from enum import Enum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import dspy as dspy_package
 import pydantic
@@ -10,6 +11,7 @@ import pytest
 from sureact.errors import ConfigError
 from sureact.integrations.dspy import constrain, release
 from sureact.integrations.dspy_fields import FieldLayout
+from sureact.integrations.dspy_frame import FrameConstraint
 
 dspy: Any = dspy_package
 """Its types say signature classes where texts are taken too."""
@@ -147,6 +149,10 @@ def test_an_output_with_the_name_of_dspys_marker_is_refused() -> None:
         constrain(dspy.Predict("a -> completed"))
 
 
+ShortText: Any = Annotated[str, pydantic.Field(max_length=3)]
+CodeText: Any = Annotated[str, pydantic.Field(pattern="^[A-Z]{3}$")]
+
+
 class Padded(Enum):
     A = " a"
 
@@ -159,11 +165,62 @@ class Padded(Enum):
         (Literal["[[ ## completed ## ]]"], {}, "has the choice"),
         (Padded, {}, "has the choice ' a'"),
         (Literal["a", "b "], {}, "has the choice 'b '"),
+        (Literal["a\nb", 1], {}, r"has the choice 'a\\nb'"),
+        (Literal["abc", "d"], {"max_length": 2}, "'code' is one of fixed values, and is not held to MaxLen"),
+        (Color, {"max_length": 2}, "'code' is one of fixed values"),
+        (str, {"max_length": 0}, "'code' is a text of no characters"),
+        (str | None, {"max_length": 0}, "'code' is a text of no characters"),
+        (str | None, {"pattern": "^[A-Z]{3}$"}, "'code' may be a text beside other things"),
+        (str | int | None, {}, "'code' may be a text beside other things"),
+        (ShortText | None, {}, "'code' may be a text beside other things"),
+        (Annotated[str, pydantic.AfterValidator(str.upper)], {}, "'code' is a text with a validator"),
+        (Annotated[str, pydantic.StringConstraints(to_lower=True)], {}, "'code' is a text with to_lower"),
     ],
 )
 def test_what_dspy_would_not_read_back_is_refused_by_name(annotation: Any, options: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         constrain(dspy.Predict(dspy.Signature("q -> a").append("code", dspy.OutputField(**options), annotation)))
+
+
+class Lines(Enum):
+    A = "a\nb"
+    B = "c"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "values"),
+    [
+        (Literal["a\nb", "", "'q'"], ["a\nb", "", "'q'"]),
+        (Lines, [Lines.A, Lines.B]),
+        (Literal["a", 1, True, None], ["a", 1, True, None]),
+        (Literal[1, 2], [1, 2]),
+        (Literal["a\nb"] | None, ["a\nb", None]),
+        (CodeText | None, ["ABC", None]),
+        (str | int, ["7", 7]),
+    ],
+)
+def test_dspys_own_adapter_reads_back_what_the_frame_lets_a_model_write(annotation: Any, values: list[Any]) -> None:
+    signature = dspy.Signature("q -> a").append("code", dspy.OutputField(), annotation)
+    predictor: Any = constrain(dspy.Predict(signature))
+    layout = FieldLayout.read(predictor.config["metadata"]["sureact"])
+    frame = FrameConstraint.of(layout)
+    for value in values:
+        plain = value.value if isinstance(value, Enum) else value
+        written = plain if layout.fields[-1].choices else json.dumps(plain)
+        text = f"[[ ## a ## ]]\nx\n\n[[ ## code ## ]]\n{written}\n\n[[ ## completed ## ]]"
+        assert frame.parse(text)["code"] == plain
+        read = dspy.ChatAdapter().parse(signature, text)["code"]
+        assert (type(read), read) == (type(value), value)
+
+
+def test_the_lengths_of_thoughts_are_their_own_if_they_have_some() -> None:
+    def schema(annotation: Any, **options: Any) -> Any:
+        signature = dspy.Signature("q -> a").append("reasoning", dspy.OutputField(**options), annotation)
+        return dict(constrain(dspy.Predict(signature)).config["metadata"]["sureact"]["fields"])["reasoning"]
+
+    assert schema(dspy.Reasoning, max_length=3) == {"type": "string", "maxLength": 3}
+    assert schema(str, min_length=5) == {"type": "string", "minLength": 5, "maxLength": 1000}
+    assert schema(str, min_length=2000) == {"type": "string", "minLength": 2000, "maxLength": 2000}
 
 
 @pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter()])
