@@ -17,6 +17,7 @@ from sureact.execution.engine_stats import EngineStats
 from sureact.execution.kv_transfer import LayerKV, read_kv, write_kv
 from sureact.execution.loaded_model import load_model
 from sureact.execution.sampler import Sampler
+from sureact.execution.uninterrupted import uninterrupted
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.outputs import RequestOutput, StepOutput, group_completions
 from sureact.sampling_params import SamplingParams
@@ -153,7 +154,7 @@ class Engine(EngineVerbs):
         It is shared in whole blocks of 128 tokens, and computed when a request first begins with it.
         """
         token_ids = self.encode_prompt(prompt, parse_control_tokens)
-        with self._loop.lock:
+        with uninterrupted(), self._loop.lock:
             self._cache.declare_public_prefix(token_ids)
 
     def clear_prefix_cache(self) -> None:
@@ -162,7 +163,7 @@ class Engine(EngineVerbs):
         Raises:
             RequestAbortedError: the engine is closed.
         """
-        with self._loop.between_steps():
+        with self._loop.between_steps(), uninterrupted():
             self._cache.clear_prefix_cache()
 
     def stats(self) -> EngineStats:
@@ -203,19 +204,23 @@ class Engine(EngineVerbs):
 
     def fork_sequence(self, sequence: CachedSequence) -> CachedSequence:
         """Copy a sequence, sharing its full blocks."""
-        with self._loop.lock:
+        with uninterrupted(), self._loop.lock:
             return self._cache.fork(sequence)
 
     def truncate_sequence(self, sequence: CachedSequence, num_tokens: int) -> None:
         """Cut a sequence that no request works on."""
-        with self._loop.lock:
+        with uninterrupted(), self._loop.lock:
             self._cache.truncate(sequence, num_tokens)
 
     def remove_sequence(self, sequence: CachedSequence, request: Request | None) -> None:
         """Cancel the request that works on a sequence, if any, and give the sequence's blocks back."""
         if request is not None:
-            self._loop.abort(request)
-        with self._loop.lock:
+            try:
+                self._loop.abort(request)
+            except BaseException:  # an interrupt, while the request still needs the blocks
+                self._loop.forget(sequence)
+                raise
+        with uninterrupted(), self._loop.lock:
             self._cache.remove(sequence)
 
     def read_kv(self, sequence: CachedSequence) -> list[LayerKV]:

@@ -175,7 +175,7 @@ def _outcomes(cases: Sequence[Case], contender: Contender, file: OutcomeFile, co
     try:
         with _progress(name, len(cases)) as on_case:
             outcomes = run_cases(cases, contender, file, on_case, keys, concurrency)
-    except KeyboardInterrupt:
+    except BaseException:
         note(f"Finished cases are kept in {file.path}; the same command goes on from there.")
         raise
     _note_faults(name, cases, outcomes)

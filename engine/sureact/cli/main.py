@@ -51,6 +51,9 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:  # the last place where a bug can still be told from a user's mistake
+        if _is_interrupt(error):
+            note("Interrupted.")
+            return INTERRUPTED
         _show(error, with_traceback="--verbose" in words)
         return WRONG_USAGE if isinstance(error, (ConfigError, SignatureError, ToolDefinitionError)) else FAILED
     return DONE
@@ -68,6 +71,13 @@ def build_parser() -> argparse.ArgumentParser:
     for name, summary, add_options in _COMMANDS:
         add_options(subparsers.add_parser(name, help=summary, allow_abbrev=False))
     return parser
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C led to the error: a lock that is interrupted as its wait begins is released twice, for one."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _show(error: Exception, *, with_traceback: bool) -> None:

@@ -3,9 +3,10 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from queue import SimpleQueue
 
 from sureact.errors import InternalError, RequestAbortedError, WorkerLostError
 from sureact.execution.cpu_runtime import release_thread_pool
@@ -14,6 +15,7 @@ from sureact.execution.model_runner import ModelRunner
 from sureact.execution.pass_output import PassOutput
 from sureact.execution.request_errors import as_exception, as_pass_error
 from sureact.execution.sampler import Sampler
+from sureact.execution.uninterrupted import uninterrupted
 from sureact.execution.verification import Verifier
 from sureact.kv_cache.cached_sequence import CachedSequence
 from sureact.kv_cache.paged_cache import PagedCache
@@ -26,7 +28,12 @@ _Computed = tuple[ScheduledRequest, PassOutput | Exception, int]
 
 
 class EngineLoop:
-    """Owns the order of steps. `lock` guards the cache's and the scheduler's books; the forward pass runs without."""
+    """Owns the order of steps. `lock` guards the cache's and the scheduler's books; the forward pass runs without.
+
+    Ctrl-C may stop the main thread after any call that it makes. So it only notes what it wants, and the loop's own
+    thread changes the books of requests; it enters `lock` itself, whose `with` is one step, unlike a `Condition`'s,
+    which may leave it locked; and it waits on a queue, since a `Condition` that is interrupted may not have its lock.
+    """
 
     def __init__(self, scheduler: Scheduler, runner: ModelRunner, sampler: Sampler, cache: PagedCache) -> None:
         self.lock = threading.RLock()
@@ -39,10 +46,15 @@ class EngineLoop:
         self._wake = threading.Condition(self.lock)
         self._is_closed = False
         self._is_stepping = False
-        self._thread: threading.Thread | None = None
-        self._num_visitors = 0
-        """Threads that want the engine between two steps; the next step waits for them."""
+        self._submitted: deque[Request] = deque()
+        """Requests that the scheduler does not know yet."""
+        self._visitors: set[object] = set()
+        """Those that want the engine between two steps; the next step waits for them."""
+        self._bells: list[SimpleQueue[None]] = []
+        """Of callers that wait; each is rung once."""
         self._forgotten: deque[CachedSequence] = deque()
+        self._thread = threading.Thread(target=self._run, name="sureact-engine", daemon=True)
+        self._thread.start()
 
     @property
     def stats(self) -> EngineStats:
@@ -54,7 +66,7 @@ class EngineLoop:
                 num_preemptions=self._scheduler.num_preemptions,
                 num_evictions=self._cache.num_evictions,
                 num_running=self._scheduler.num_running,
-                num_waiting=self._scheduler.num_waiting,
+                num_waiting=self._scheduler.num_waiting + len(self._submitted),
                 kv_blocks_used=total - free,
                 kv_blocks_total=total,
             )
@@ -62,7 +74,7 @@ class EngineLoop:
     def holds(self, request: Request) -> bool:
         """Whether the request is waiting or running."""
         with self.lock:
-            return self._scheduler.holds(request)
+            return request in self._submitted or self._scheduler.holds(request)
 
     def count_late_refusal(self) -> None:
         """Count a complete text that the last judge refused."""
@@ -75,26 +87,18 @@ class EngineLoop:
         Raises:
             RequestAbortedError: the engine is closed.
         """
-        with self._wake:
+        with self.lock:
             if self._is_closed:
                 raise _closed()
             release_thread_pool()
-            if not self._is_stepping:
-                self._drop_aborted()
-            if request.owns_sequence:
-                self._cache.add(request.sequence)
-            self._begin(request)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="sureact-engine", daemon=True)
-                self._thread.start()
+            self._submitted.append(request)
             self._wake.notify_all()
 
     def cancel(self, request: Request) -> None:
         """End a request where it stands, after the step that runs now; return at once."""
-        with self._wake:
-            request.is_abort_wanted = True
-            if not self._is_stepping and threading.current_thread() is not self._thread:
-                self._drop_aborted()
+        request.is_abort_wanted = True
+        with self.lock:
+            self._wake.notify_all()  # an interrupted `submit` may not have come to that
 
     def abort(self, request: Request) -> None:
         """End a request where it stands; return when its memory is free, which is after the step that runs now.
@@ -103,15 +107,12 @@ class EngineLoop:
         request ends with the step.
         """
         self.cancel(request)
-        if threading.current_thread() is self._thread:
-            return
-        with self._wake:
-            while self._scheduler.holds(request):
-                self._wake.wait()
+        if threading.current_thread() is not self._thread:
+            self._wait_while(lambda: self.holds(request))
 
     def add_sequence(self, sequence: CachedSequence) -> None:
         """Begin to account for a new sequence that a session keeps."""
-        with self.lock:
+        with uninterrupted(), self.lock:
             self._drop_forgotten()
             self._cache.add(sequence)
 
@@ -132,28 +133,29 @@ class EngineLoop:
         Raises:
             RequestAbortedError: the engine is closed.
         """
-        with self._wake:
-            self._num_visitors += 1
-            try:
-                while self._is_stepping:
-                    self._wake.wait()
+        visitor = object()
+        try:
+            with self.lock:
+                self._visitors.add(visitor)
+            self._wait_while(lambda: self._is_stepping)
+            with self.lock:
                 if self._runner is None or self._is_closed:
                     raise _closed()
                 self._make_copies(self._runner)
                 yield self._runner
-            finally:
-                self._num_visitors -= 1
+        finally:
+            with self.lock:
+                self._visitors.discard(visitor)
                 self._wake.notify_all()
 
     def close(self) -> None:
         """Fail what is left, after the step that runs, and end the thread."""
-        with self._wake:
+        with self.lock:
             self._is_closed = True
             self._wake.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread is not threading.current_thread():
             self._thread.join()
-        with self._wake:
-            self._fail_all(_closed())
+        with self.lock:
             runner, self._runner = self._runner, None
         if runner is not None:
             runner.close()
@@ -164,9 +166,10 @@ class EngineLoop:
         Returns:
             Whether anything ran.
         """
-        with self._wake:
-            while self._num_visitors:
+        with self.lock:
+            while self._visitors:
                 self._wake.wait()
+            self._take_submitted()
             self._drop_aborted()
             batch = self._scheduler.schedule()
             if batch is None:
@@ -181,35 +184,58 @@ class EngineLoop:
             self._is_stepping = True
         start = time.perf_counter()
         computed = self._compute(batch, runner)
-        with self._wake:
+        with self.lock:
             self._is_stepping = False
             self._advance(batch, computed, start)
             self._drop_aborted()
         return True
 
     def _run(self) -> None:
+        failed: Exception = _closed()
         try:
             self._run_until_closed()
         except BaseException as error:  # whoever waits must learn that nobody will answer
-            failed: Exception = error if isinstance(error, WorkerLostError) else _stopped(error)
-            with self._wake:
-                self._is_closed = True
-                self._is_stepping = False
-                self._fail_all(failed)
+            failed = error if isinstance(error, WorkerLostError) else _stopped(error)
+        with self.lock:
+            self._is_closed = True
+            self._is_stepping = False
+            self._fail_all(failed)
 
     def _run_until_closed(self) -> None:
         while True:
-            with self._wake:
-                while not self._scheduler.has_work and not self._is_closed:
+            with self.lock:
+                while not (self._submitted or self._scheduler.has_work or self._is_closed):
                     release_thread_pool()
                     self._wake.wait()
                 if self._is_closed:
                     return
             self.step()
 
+    def _wait_while(self, is_so: Callable[[], bool]) -> None:
+        """Wait on a caller's thread for what a step may change."""
+        while True:
+            with self.lock:
+                if not is_so():
+                    return
+                bell: SimpleQueue[None] = SimpleQueue()
+                self._bells.append(bell)
+            bell.get()
+
+    def _ring(self) -> None:
+        """Let callers that wait look again."""
+        for bell in self._bells:
+            bell.put(None)
+        self._bells.clear()
+
+    def _take_submitted(self) -> None:
+        while self._submitted:
+            self._begin(self._submitted.popleft())
+
     def _begin(self, request: Request) -> None:
         """Queue a request, unless it fails or ends without a step."""
         try:
+            if request.owns_sequence:
+                self._cache.add(request.sequence)
             if request.is_abort_wanted:  # whoever wanted it left while it was made
                 request.abort()
             else:
@@ -219,9 +245,6 @@ class EngineLoop:
                 return
         except BaseException as error:  # a constraint that raises, or a cache too small: its reader gets it
             request.fail(as_exception(error))
-            if isinstance(error, KeyboardInterrupt):
-                self._retire(request)
-                raise
         self._retire(request)
 
     def _make_copies(self, runner: ModelRunner) -> None:
@@ -286,13 +309,15 @@ class EngineLoop:
         for entry in batch.entries:
             self._fail(entry.request, error)
             self._retire(entry.request)
-        self._wake.notify_all()
+        self._ring()
 
     def _fail_all(self, error: Exception) -> None:
-        for request in self._scheduler.requests():
+        left = [*self._scheduler.requests(), *self._submitted]
+        self._submitted.clear()
+        for request in left:
             request.fail(error)
             self._retire(request)
-        self._wake.notify_all()
+        self._ring()
 
     def _drop_aborted(self) -> None:
         """Retire what was aborted or failed, and remove what was forgotten."""
@@ -302,7 +327,7 @@ class EngineLoop:
             if request.is_done:  # it may have failed before its step
                 self._retire(request)
         self._drop_forgotten()
-        self._wake.notify_all()
+        self._ring()
 
     def _drop_forgotten(self) -> None:
         for sequence in [self._forgotten.popleft() for _ in range(len(self._forgotten))]:

@@ -1,6 +1,7 @@
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -95,6 +96,20 @@ def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert capsys.readouterr().err == "Interrupted.\n"
 
 
+def test_an_error_that_ctrl_c_led_to_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> list[dict[str, object]]:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            threading.Lock().release()  # as the lock of a Condition is, if its wait is interrupted at once
+
+    monkeypatch.setattr(models, "listed_models", interrupted)
+    assert main(["models"]) == 130
+    assert capsys.readouterr().err == "Interrupted.\n"
+
+
 def test_ctrl_c_ends_a_generation(start: Start, roomy_folder: Path) -> None:
     words = ["generate", "hi", "--model", str(roomy_folder), "--quantization", "none", "--dtype", "float32"]
     process = start([*words, "--ignore-eos", "--max-tokens", "15000"])
@@ -102,7 +117,7 @@ def test_ctrl_c_ends_a_generation(start: Start, roomy_folder: Path) -> None:
     assert process.stdout.read(1)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 130, said
     assert said.endswith("Interrupted.\n")
     assert "Traceback" not in said
 

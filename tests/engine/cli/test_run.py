@@ -131,7 +131,7 @@ def test_ctrl_c_leaves_a_trace_that_can_be_read(
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
     out, said = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 130, said
     assert out == ""
     assert said.endswith("Interrupted.\n")
     assert "Traceback" not in said
