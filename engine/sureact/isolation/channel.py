@@ -12,10 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sureact.distributed.worker_processes import exit_name
 from sureact.errors import RequestAbortedError, SureactError, WorkerLostError
+from sureact.execution.uninterrupted import uninterrupted
 from sureact.isolation.messages import (
     Answer,
     Ask,
@@ -127,7 +129,7 @@ class Channel:
     def send(self, message: object) -> None:
         """Send a message; where the process is gone, the reader finds out and tells all who wait."""
         packed = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-        with self._lock, suppress(OSError):
+        with uninterrupted(), self._lock, suppress(OSError):  # half a message would garble all after it
             self._connection.send_bytes(packed)
 
     def forget(self, message: Cancel | CloseSession) -> None:
@@ -225,19 +227,18 @@ class _Answered:
     """Waits for the one piece that answers a question."""
 
     def __init__(self) -> None:
-        self._event = threading.Event()
-        self._piece: Piece | None = None
+        # Not an event, whose wait may end with another error than the interrupt that ends it.
+        self._pieces: SimpleQueue[Piece] = SimpleQueue()
 
     def put(self, piece: Piece) -> None:
-        self._piece = piece
-        self._event.set()
+        self._pieces.put(piece)
 
     def wait(self) -> Any:
-        self._event.wait()
-        if isinstance(self._piece, Failure):
-            raise unpack_failure(self._piece)
-        assert isinstance(self._piece, Answer)
-        return self._piece.value
+        piece = self._pieces.get()
+        if isinstance(piece, Failure):
+            raise unpack_failure(piece)
+        assert isinstance(piece, Answer)
+        return piece.value
 
 
 def _start() -> tuple[subprocess.Popen[bytes], Connection]:

@@ -54,6 +54,26 @@ def ends(process_id: int) -> bool:
     return False
 
 
+def test_an_interrupt_does_not_cut_a_message(own: EngineProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection: Any = own.channel._connection  # pyright: ignore[reportPrivateUsage]
+
+    def send_in_parts(packed: bytes) -> None:
+        head = len(packed).to_bytes(4, "big")
+        os.write(connection.fileno(), head)
+        signal.raise_signal(signal.SIGINT)
+        os.write(connection.fileno(), packed)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(connection, "send_bytes", send_in_parts)
+            with pytest.raises(KeyboardInterrupt):
+                own.stats()
+        assert own.generate("Once", SamplingParams(max_tokens=2, ignore_eos=True)).completions[0].token_ids
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_killed_process_fails_all_that_waits_and_all_that_follows(own: EngineProcess) -> None:
     session = own.session()
     session.append("One")
