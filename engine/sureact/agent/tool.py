@@ -13,12 +13,14 @@ from sureact.agent.call_policy import TRANSIENT, CallPolicy
 from sureact.agent.isolated_tool import IsolatedTool
 from sureact.agent.tool_attempt import Attempt, Render, ToolAttempt
 from sureact.agent.tool_callable import callable_docstring
-from sureact.agent.tool_schema import checked_name, described_arguments, given_schema
+from sureact.agent.tool_schema import checked_name, described_arguments, field_defaults, given_schema
 from sureact.agent.tool_state import RunInstances, ToolMethod, ToolState
 from sureact.errors import ToolDefinitionError, ToolExecutionError
 from sureact.option_values import require_bool, require_text
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from sureact.agent.cancellation import Cancellation
     from sureact.constraints.json_schema import JsonSchemaConstraint
 
@@ -120,6 +122,7 @@ class Tool:
         )
         self.parameters: dict[str, Any] = self._object.schema if self._object else given_schema(args, self.name)
         """JSON schema of the arguments: an object."""
+        self._field_defaults = {} if self._object else field_defaults(described)
         self._attempt: Attempt = ToolAttempt(func, described, self._converted)
         if isolate:
             self._attempt = IsolatedTool(func, self.name, None if self._object else self.parameters)
@@ -263,10 +266,11 @@ class Tool:
     def _converted(self, args: Mapping[str, object]) -> dict[str, Any]:
         # Each attempt has its own: the arguments that are recorded and compared are those that the model wrote.
         own = {name: _copied(value) for name, value in args.items()}
-        if self._object is None:
-            return own
         try:
-            return self._object.convert(own)
+            if self._object is not None:
+                return self._object.convert(own)
+            left_out = {name: info for name, info in self._field_defaults.items() if name not in own}
+            return own | {name: _default_of(name, info, own) for name, info in left_out.items()}
         except ValueError as error:
             raise ToolExecutionError(f"{self.name} refuses {dict(args)!r}: {error}") from error
 
@@ -307,6 +311,12 @@ def _copied(value: object) -> object:
     if isinstance(value, list):
         return list(map(_copied, cast("list[object]", value)))
     return value
+
+
+def _default_of(name: str, info: FieldInfo, given: dict[str, Any]) -> object:
+    if info.is_required():
+        raise ValueError(f"{name!r} is missing, and its Field has no default")
+    return info.get_default(call_default_factory=True, validated_data=given)
 
 
 def _check_options(switches: Mapping[str, object], desc: object, title: object) -> None:

@@ -7,12 +7,15 @@ import re
 import typing
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sureact.agent.docstring import Docstring
 from sureact.agent.json_object import JsonObject, ObjectField
 from sureact.agent.tool_callable import annotated_callable, bound_names, callable_name
 from sureact.errors import ToolDefinitionError
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
@@ -95,6 +98,17 @@ def described_arguments(
         return JsonObject(f"{tool_name}_arguments", fields)
     except TypeError as error:
         raise ToolDefinitionError(f"Tool {tool_name!r}: {error}. Give its schema with Tool(func, args=...).") from error
+
+
+def field_defaults(func: Callable[..., object]) -> dict[str, FieldInfo]:
+    """Return the defaults of a function that are a `pydantic.Field(...)`, which Python would hand over as they are."""
+    from pydantic.fields import FieldInfo
+
+    try:
+        parameters = inspect.signature(func).parameters.values()
+    except ValueError:  # a function written in C that does not say what it takes
+        return {}
+    return {parameter.name: parameter.default for parameter in parameters if isinstance(parameter.default, FieldInfo)}
 
 
 def _field(annotation: Any, desc: str, default: object) -> ObjectField:

@@ -139,6 +139,12 @@ def test_a_function_with_fields_of_pydantic_gets_values():
     assert "less than the minimum of 0" in run_tool(tool, {"x": -1, "free": 0}).observation
 
 
+def test_a_function_whose_schema_is_given_gets_the_values_of_its_fields_too():
+    tool = Tool(fields, args={"type": "object", "properties": {"x": {}, "free": {}}})
+    assert tool(x=1, free=0) == [1, "d", ["d"], 2, Unit.METER, None, 0]
+    assert "'free' is missing, and its Field has no default" in run_tool(tool, {"x": 1}).observation
+
+
 def endless(x: float = Field(default=float("inf"))) -> None: ...
 def hidden(x: Any = HIDDEN) -> str:
     return type(x).__name__
