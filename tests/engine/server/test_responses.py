@@ -295,7 +295,8 @@ def test_a_response_needs_a_key_and_a_seat(
     assert httpx.post(address, json={"input": "hi"}).status_code == 401
     body = {"input": "hi", "stream": True, "ignore_eos": True, "max_output_tokens": 3500}
     with client, client.stream("POST", address, json={**body, "temperature": 1, **QUIET}) as running:
-        assert next(running.iter_lines()) == "event: response.created"
+        lines = running.iter_lines()  # forgotten, it would close the connection, and the response would end
+        assert next(lines) == "event: response.created"
         refused = client.post(address, json={"input": "hi"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many_requests")
 
