@@ -36,19 +36,40 @@ def generate(engine: Engine, params: SamplingParams, prompt: list[int]) -> tuple
     return engine.generate(prompt, params).token_ids
 
 
-def test_greedy_tokens_are_those_of_transformers(engine: Engine, model_folder: Path) -> None:
-    from transformers import AutoModelForCausalLM, GenerationConfig
-
+@pytest.fixture(scope="module")
+def answers(engine: Engine) -> list[tuple[list[int], list[int]]]:
+    """Each question's prompt and 64 greedy tokens after it."""
     prompts = [engine.encode(engine.render_chat([{"role": "user", "content": question}])) for question in QUESTIONS]
     params = SamplingParams(max_tokens=64, ignore_eos=True)
     with ThreadPoolExecutor(len(prompts)) as pool:
-        ours = [list(tokens) for tokens in pool.map(partial(generate, engine, params), prompts)]
+        return list(zip(prompts, map(list, pool.map(partial(generate, engine, params), prompts)), strict=True))
+
+
+@pytest.fixture(scope="module")
+def reference(model_folder: Path) -> Any:
+    from transformers import AutoModelForCausalLM
+
     model: Any = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32).eval()
     model.generation_config.eos_token_id = None
+    return model
+
+
+def test_greedy_tokens_are_those_of_transformers(answers: list[tuple[list[int], list[int]]], reference: Any) -> None:
+    """Each token is the likeliest one to transformers after those before it, so its own greedy text is the same."""
+    for prompt, tokens in answers:
+        with torch.inference_mode():
+            logits = reference(torch.tensor([prompt + tokens[:-1]])).logits
+        assert tokens == logits[0, len(prompt) - 1 :].argmax(dim=-1).tolist()
+
+
+@pytest.mark.slow
+def test_greedy_tokens_are_those_of_generate(answers: list[tuple[list[int], list[int]]], reference: Any) -> None:
+    from transformers import GenerationConfig
+
     settings = GenerationConfig(max_new_tokens=64, do_sample=False, eos_token_id=None, pad_token_id=0)
-    for prompt, tokens in zip(prompts, ours, strict=True):
+    for prompt, tokens in answers:
         ids = torch.tensor([prompt])
-        output = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=settings)
+        output = reference.generate(ids, attention_mask=torch.ones_like(ids), generation_config=settings)
         assert tokens == output[0, len(prompt) :].tolist()
 
 
@@ -56,8 +77,10 @@ def test_rows_without_a_token_are_unused_and_never_sampled(engine: Engine) -> No
     vocabulary = engine.vocabulary
     assert vocabulary.num_logits == 151_936
     assert vocabulary.unused_ids == frozenset(range(151_665, 151_936))
-    hot = SamplingParams(max_tokens=200, temperature=100.0, seed=3, ignore_eos=True)
-    assert max(engine.generate("Hello", hot).token_ids) < 151_665
+    hot = SamplingParams(max_tokens=25, temperature=100.0, seed=3, ignore_eos=True, n=8)
+    sampled = [token_id for output in engine.generate("Hello", hot).completions for token_id in output.token_ids]
+    assert len(set(sampled)) > 190
+    assert max(sampled) < 151_665
 
 
 def test_both_end_of_sequence_tokens_end_a_text(engine: Engine) -> None:
